@@ -47,6 +47,15 @@
 #define REST_MARKS_MIN 2 /* of each half: one mark alone may have been in the middle of a step */
 #define REST_UNTIL 0.8 /* later blocks have had no time to go */
 
+/* A leak may begin after half of the run (an error path, an evaluation, a client that hangs): what was in use at the
+ * earlier marks is gone but for this share of the later growth, and from there on the kept memory lies on a line. [lab] */
+#define FLAT 0.02
+#define BEGINS_FROM 0.25 /* of the run: before that it was level long enough to be called so. [eng] */
+#define OFF_LINE 0.15   /* of the growth: so far the marks may lie from the line. [lab] */
+#define LIVED_LONG 0.05 /* of the growth: so much may have outlived some steps and gone. [lab] */
+#define LATE_MARKS_MIN 2 /* two marks make a line, and it must meet the level where the growth began */
+#define LATE_FREED 0.8 /* of what was handed out since: else it is one long step, or a load. [lab] */
+
 /* The hook saw the release of at least this share of the blocks handed out since a mark: then what it calls kept
  * is kept, and is not another block in the same place. [lab] */
 #define WATCHED 0.4
@@ -62,6 +71,7 @@ struct mark {
     double kept, in_use;
     double watched; /* share of the blocks handed out since whose release was seen; 0: older hooks do not say */
     double went_later; /* bytes that were in use at all looks of some steps, and are gone now; -1: not known */
+    double outlived; /* bytes that were in use some marks later, and are gone now */
     double replaced; /* of the blocks still in use some steps later: the share that is gone now */
     double passing;  /* bytes that have been in use at any time since, in blocks that went; -1: not known */
 };
@@ -111,6 +121,7 @@ static void read_marks(const cJSON *rows, int device, double handed_out, struct 
     {
         struct mark m = {cell(row, 0), cell(row, 2) / handed_out, cell(row, 4), cell(row, 3),
                          fmax(0, cell(row, 9)) / 100, went_later(cell(row, 8), cell(row, 4)),
+                         fmax(0, cell(row, 6) - cell(row, 4)),
                          replaced_share(cell(row, 6), cell(row, 5)), passing_bytes(cell(row, 4), cell(row, 7))};
         if ((int)cell(row, 1) != device || m.at < LOADED || m.at > LAST_MAX || m.kept < 0 ||
             m.kept > m.in_use || ret->count == MARKS_MAX ||
@@ -256,6 +267,67 @@ static bool only_kept_grew(const struct marks *m, double grown)
            rest_growth(m) < REST_GROWS * grown;
 }
 
+/* Did memory of these marks outlive some steps and go? */
+static bool lived_long(const struct marks *m, size_t level, double grown)
+{
+    double most = 0;
+    for (size_t i = 0; i <= level; i++)
+        most = fmax(most, m->of[i].outlived);
+    return most > LIVED_LONG * grown;
+}
+
+/* Has the rest been as large before the mark as it is later? */
+static bool rest_was_as_large(const struct marks *m, size_t level, double grown)
+{
+    double most = 0;
+    double later = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        double rest = m->of[i].in_use - m->of[i].kept;
+        if (i <= level)
+            most = fmax(most, rest);
+        else
+            later += rest / (double)(m->count - 1 - level);
+    }
+    return later <= most + FLAT * grown;
+}
+
+/* Where on the run's scale a leak began late; 0: none did. Beside what is asked here, nothing that outlived some steps
+ * may have gone later, and steps must have come and gone since. */
+static double began_late(const struct marks *m, double grown)
+{
+    const struct mark *last = &m->of[m->count - 1];
+    size_t level = 0;
+    for (size_t i = 0; i < m->count; i++)
+        level = m->of[i].kept <= m->of[0].kept + FLAT * grown ? i : level;
+    if (grown <= 0 || m->of[level].at < BEGINS_FROM || m->count - 1 - level < LATE_MARKS_MIN)
+        return 0;
+    const struct mark *next = &m->of[level + 1];
+    double slope = (last->kept - next->kept) / (last->at - next->at);
+    double start = slope > 0 ? next->at - (next->kept - m->of[0].kept) / slope : 0;
+    double off = OFF_LINE * (slope > 0 ? grown / slope : 0);
+    if (start < m->of[level].at - off || start > next->at)
+        return 0;
+    for (size_t i = level + 1; i < m->count; i++)
+        if (fabs(m->of[i].kept - last->kept + slope * (last->at - m->of[i].at)) > OFF_LINE * grown)
+            return 0;
+    return rest_was_as_large(m, level, grown) && !lived_long(m, level, grown) ? fmax(start, m->of[level].at) : 0;
+}
+
+static double freed_share(const struct mark *since, double handed_out, double in_use)
+{
+    return 1 - (in_use - since->in_use) / ((1 - since->at) * handed_out);
+}
+
+/* The same, with all that is asked. */
+static double begins(const struct marks *m, double grown, double handed_out, double in_use)
+{
+    size_t i = 0;
+    double at = watched_of(m) >= WATCHED && went_later_of(m) < HARDLY_GOES * grown ? began_late(m, grown) : 0;
+    while (i + 1 < m->count && m->of[i + 1].at <= at)
+        i++;
+    return at > 0 && freed_share(&m->of[i], handed_out, in_use) >= LATE_FREED ? at : 0;
+}
+
 /* Did it grow all along, as if it had no bound? `middle`: how much of it in the middle. */
 static bool grew_all_along(double middle, double grown, bool only_kept)
 {
@@ -278,23 +350,26 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
     double middle = on_line(m, (first->at + last->at) / 2, kept_of) - first->kept;
     double watched = watched_of(m);
     bool only_kept = only_kept_grew(m, grown);
-    /* the last blocks before the end have had no time to go */
-    double lasting = watched >= WATCHED && !only_kept ? fmin(grown, 2 * middle) : grown;
     double since = (1 - m->first.at) * handed_out;
     double freed = since - (in_use - m->first.in_use);
     double replaced = replaced_of(m);
     double retaken = retaken_of(m, grown);
     double sooner = faster(m);
     double allowed = freed >= MOSTLY_STEPS * since ? REPLACED_BY_STEPS : REPLACED;
+    bool all_along = grew_all_along(middle, grown, only_kept) && is_kept(m, grown, allowed);
+    double late = all_along ? 0 : begins(m, grown, handed_out, in_use);
+    /* the last blocks before the end have had no time to go */
+    double lasting = watched >= WATCHED && !only_kept && late <= 0 ? fmin(grown, 2 * middle) : grown;
+    double from = late > 0 ? late : first->at;
     return (struct torch_kept){
         .marks = (int64_t)m->count,
         .before = number_from_real(first->kept),
-        .growth = number_from_real(0.5 + lasting * (1 - first->at) / (last->at - first->at)),
+        .growth = number_from_real(0.5 + lasting * (1 - from) / (last->at - from)),
         .replaced_percent = number_from_real(100 * replaced),
         .retaken_percent = retaken < 1 ? number_from_real(100 * retaken) : 100,
         .faster_percent = sooner < FASTER_MAX ? number_from_real(100 * sooner) : (int64_t)(100 * FASTER_MAX),
         .watched_percent = number_from_real(100 * watched),
-        .steady = grew_all_along(middle, grown, only_kept) && is_kept(m, grown, allowed),
+        .steady = all_along || late > 0,
         .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : number_from_real(100 * freed / since)};
 }
 

@@ -148,17 +148,24 @@ static void the_last_blocks_have_had_no_time_to_go(void **state)
     assert_false(k.steady);
 }
 
-/* `kept`, `rest` of what is in use, and what outlived some steps and went, at 0.2, 0.3, ... 0.8 of the run */
-static bool read_watched(const int kept[static 7], const int rest[static 7], int went, int watched, struct torch_kept *ret)
+/* `kept`, `rest` of what is in use, and what outlived some steps and went, at 0.2, 0.3, ... 0.8 of the run: by all looks,
+ * or by the marks alone */
+static bool read_lives(const int kept[static 7], const int rest[static 7], int went, int by_marks, int watched,
+                       struct torch_kept *ret)
 {
     char rows[1024] = "";
     for (int i = 0; i < 7; i++) {
         size_t len = strlen(rows);
-        int later = i < 3 ? kept[i] + went : -1;
         (void)snprintf(rows + len, sizeof rows - len, "%s[%d,0,%d,%d,%d,%d,%d,0,%d,%d]", i == 0 ? "" : ",", i + 1,
-                       200 + i * 100, kept[i] + rest[i], kept[i], kept[i], later, later, watched);
+                       200 + i * 100, kept[i] + rest[i], kept[i], kept[i], i < 3 ? kept[i] + by_marks : -1,
+                       i < 3 ? kept[i] + went : -1, watched);
     }
     return read_rows(rows, ret);
+}
+
+static bool read_watched(const int kept[static 7], const int rest[static 7], int went, int watched, struct torch_kept *ret)
+{
+    return read_lives(kept, rest, went, went, watched, ret);
 }
 
 static void a_leak_that_begins_late_is_one(void **state)
@@ -166,7 +173,7 @@ static void a_leak_that_begins_late_is_one(void **state)
     (void)state;
     struct torch_kept k;
     static const int flat[7] = {30, 30, 30, 30, 30, 30, 30};
-    static const int late[7] = {100, 100, 100, 118, 158, 208, 260}; /* 18 of 160 in the middle: 0.22 of a line */
+    static const int late[7] = {100, 108, 110, 118, 158, 208, 260}; /* 18 of 160 in the middle: 0.22 of a line */
     static const int leak[7] = {100, 100, 104, 124, 164, 210, 260}; /* 24: 0.3 */
     static const int more[7] = {30, 30, 30, 30, 62, 62, 62};        /* a fifth of the growth, and no less */
     static const int hardly[7] = {30, 30, 30, 30, 61, 61, 61};
@@ -188,6 +195,66 @@ static void a_leak_that_begins_late_is_one(void **state)
     assert_true(k.steady);
     /* who did not see the releases does not know */
     assert_true(read_watched(leak, flat, 0, 39, &k));
+    assert_false(k.steady);
+}
+
+/* Nothing is kept at first, and then memory is kept on a line. `in_use` at the end is 90 of 1000, so all that was
+ * handed out since is freed again. */
+static void a_leak_that_begins_after_half_of_the_run_is_one(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const int flat[7] = {30, 30, 30, 30, 30, 30, 30};
+    static const int late[7] = {100, 100, 100, 100, 120, 160, 200}; /* from 0.55 on, 40 in a tenth of the run */
+    static const int jump[7] = {100, 100, 100, 100, 180, 190, 200}; /* one large thing: the line begins long before */
+    static const int bent[7] = {100, 100, 100, 100, 105, 110, 200}; /* and lies not between the marks */
+    static const int once[7] = {100, 100, 100, 100, 100, 100, 200}; /* one mark is no line */
+    static const int slow[7] = {100, 100, 101, 102, 120, 160, 200}; /* 2 of 100 is a level, 3 is none */
+    static const int slope[7] = {100, 100, 101, 103, 120, 160, 200};
+    static const int more[7] = {30, 30, 30, 30, 33, 33, 33};        /* 2 % of the growth is 2 */
+    static const int hardly[7] = {30, 30, 30, 30, 31, 31, 31};
+    assert_true(read_watched(late, flat, 0, 100, &k));
+    assert_true(k.steady);
+    assert_int_equal(k.growth, 180); /* 100 in 250 of the bytes, drawn out to 450 */
+    assert_true(read_watched(jump, flat, 0, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_watched(bent, flat, 0, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_watched(once, flat, 0, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_watched(slow, flat, 0, 100, &k));
+    assert_true(k.steady);
+    assert_true(read_watched(slope, flat, 0, 100, &k)); /* and no line from there on: 15.4 beside it */
+    assert_false(k.steady);
+    /* memory that lives for some steps is in use at the end, too */
+    assert_true(read_lives(late, flat, 0, 5, 100, &k));
+    assert_true(k.steady);
+    assert_true(read_lives(late, flat, 0, 6, 100, &k));
+    assert_false(k.steady);
+    assert_true(read_lives(late, flat, 2, 2, 100, &k));
+    assert_false(k.steady);
+    /* the work grows, too */
+    assert_true(read_watched(late, hardly, 0, 100, &k));
+    assert_true(k.steady);
+    assert_true(read_watched(late, more, 0, 100, &k));
+    assert_false(k.steady);
+    /* who did not see the releases does not know */
+    assert_true(read_watched(late, flat, 0, 39, &k));
+    assert_false(k.steady);
+}
+
+/* One long step, or a load: what is handed out stays. */
+static void a_long_last_step_is_no_leak(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    static const char rows[] = "{\"kept\":[[1,0,200,130,100,100,100,0,100,100],[2,0,300,130,100,100,100,0,100,100],"
+                               "[3,0,400,130,100,100,100,0,100,100],[4,0,500,130,100,100,-1,0,-1,100],"
+                               "[5,0,600,140,120,120,-1,0,-1,100],[6,0,700,180,160,160,-1,0,-1,100],"
+                               "[7,0,800,220,200,200,-1,0,-1,100]]}";
+    assert_true(torch_kept_read(rows, strlen(rows), 0, HANDED_OUT, 229, &k)); /* 99 of 500 stay */
+    assert_true(k.steady);
+    assert_true(torch_kept_read(rows, strlen(rows), 0, HANDED_OUT, 231, &k));
     assert_false(k.steady);
 }
 
@@ -296,6 +363,8 @@ int main(void)
         cmocka_unit_test(what_was_watched_is_known),
         cmocka_unit_test(the_last_blocks_have_had_no_time_to_go),
         cmocka_unit_test(a_leak_that_begins_late_is_one),
+        cmocka_unit_test(a_leak_that_begins_after_half_of_the_run_is_one),
+        cmocka_unit_test(a_long_last_step_is_no_leak),
         cmocka_unit_test(a_cache_that_fills_is_no_leak),
         cmocka_unit_test(what_is_loaded_is_no_growth),
         cmocka_unit_test(where_more_comes_nothing_need_be_kept),
