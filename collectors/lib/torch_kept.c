@@ -54,6 +54,7 @@
 #define OFF_LINE 0.15   /* of the growth: so far the marks may lie from the line. [lab] */
 #define LIVED_LONG 0.05 /* of the growth: so much may have outlived some steps and gone. [lab] */
 #define LATE_MARKS_MIN 2 /* two marks make a line, and it must meet the level where the growth began */
+#define LATE_UNTIL 0.95 /* of the run: steps have come and gone since, so the last one is short. [lab] */
 #define LATE_FREED 0.8 /* of what was handed out since: else it is one long step, or a load. [lab] */
 
 /* The hook saw the release of at least this share of the blocks handed out since a mark: then what it calls kept
@@ -114,7 +115,7 @@ static bool is_loading(const struct mark *m, double handed_out)
 
 /* [ns, device, bytes handed out, in use, of these kept at all later marks, in use now, outlived,
  * what in use has not been below since, outlived at all looks, percent watched: older hooks do not say the last ones] */
-static void read_marks(const cJSON *rows, int device, double handed_out, struct marks *ret)
+static void read_marks(const cJSON *rows, int device, double handed_out, double until, struct marks *ret)
 {
     const cJSON *row;
     cJSON_ArrayForEach(row, rows)
@@ -123,7 +124,7 @@ static void read_marks(const cJSON *rows, int device, double handed_out, struct 
                          fmax(0, cell(row, 9)) / 100, went_later(cell(row, 8), cell(row, 4)),
                          fmax(0, cell(row, 6) - cell(row, 4)),
                          replaced_share(cell(row, 6), cell(row, 5)), passing_bytes(cell(row, 4), cell(row, 7))};
-        if ((int)cell(row, 1) != device || m.at < LOADED || m.at > LAST_MAX || m.kept < 0 ||
+        if ((int)cell(row, 1) != device || m.at < LOADED || m.at > until || m.kept < 0 ||
             m.kept > m.in_use || ret->count == MARKS_MAX ||
             (ret->count > 0 && m.at <= ret->of[ret->count - 1].at))
             continue;
@@ -318,14 +319,16 @@ static double freed_share(const struct mark *since, double handed_out, double in
     return 1 - (in_use - since->in_use) / ((1 - since->at) * handed_out);
 }
 
-/* The same, with all that is asked. */
-static double begins(const struct marks *m, double grown, double handed_out, double in_use)
+/* The same, with all that is asked. Returns the growth until the end. */
+static double late_growth(const struct marks *m, double handed_out, double in_use)
 {
     size_t i = 0;
+    double until = m->of[m->count - 1].at;
+    double grown = m->of[m->count - 1].kept - m->of[0].kept;
     double at = watched_of(m) >= WATCHED && went_later_of(m) < HARDLY_GOES * grown ? began_late(m, grown) : 0;
     while (i + 1 < m->count && m->of[i + 1].at <= at)
         i++;
-    return at > 0 && freed_share(&m->of[i], handed_out, in_use) >= LATE_FREED ? at : 0;
+    return at > 0 && freed_share(&m->of[i], handed_out, in_use) >= LATE_FREED ? grown * (1 - at) / (until - at) : 0;
 }
 
 /* Did it grow all along, as if it had no bound? `middle`: how much of it in the middle. */
@@ -342,7 +345,8 @@ static bool is_kept(const struct marks *m, double grown, double allowed)
     return replaced_of(m) < allowed && retaken_of(m, grown) < RETAKEN && faster(m) < FASTER;
 }
 
-static struct torch_kept figures(const struct marks *m, double handed_out, double in_use)
+/* `all`: with the marks shortly before the end. */
+static struct torch_kept figures(const struct marks *m, const struct marks *all, double handed_out, double in_use)
 {
     const struct mark *first = &m->of[0];
     const struct mark *last = &m->of[m->count - 1];
@@ -357,14 +361,14 @@ static struct torch_kept figures(const struct marks *m, double handed_out, doubl
     double sooner = faster(m);
     double allowed = freed >= MOSTLY_STEPS * since ? REPLACED_BY_STEPS : REPLACED;
     bool all_along = grew_all_along(middle, grown, only_kept) && is_kept(m, grown, allowed);
-    double late = all_along ? 0 : begins(m, grown, handed_out, in_use);
+    double late = all_along ? 0 : late_growth(all, handed_out, in_use);
     /* the last blocks before the end have had no time to go */
-    double lasting = watched >= WATCHED && !only_kept && late <= 0 ? fmin(grown, 2 * middle) : grown;
-    double from = late > 0 ? late : first->at;
+    double lasting = watched >= WATCHED && !only_kept ? fmin(grown, 2 * middle) : grown;
+    double until_end = lasting * (1 - first->at) / (last->at - first->at);
     return (struct torch_kept){
         .marks = (int64_t)m->count,
         .before = number_from_real(first->kept),
-        .growth = number_from_real(0.5 + lasting * (1 - from) / (last->at - from)),
+        .growth = number_from_real(0.5 + (late > 0 ? late : until_end)),
         .replaced_percent = number_from_real(100 * replaced),
         .retaken_percent = retaken < 1 ? number_from_real(100 * retaken) : 100,
         .faster_percent = sooner < FASTER_MAX ? number_from_real(100 * sooner) : (int64_t)(100 * FASTER_MAX),
@@ -377,13 +381,16 @@ bool torch_kept_read(const char *snapshot, size_t len, int device, int64_t hande
                      int64_t in_use, struct torch_kept *ret)
 {
     struct marks marks = {0};
+    struct marks all = {0};
     if (handed_out <= 0 || in_use < 0)
         return false;
     cJSON *json = cJSON_ParseWithLength(snapshot, len);
-    read_marks(cJSON_GetObjectItemCaseSensitive(json, "kept"), device, (double)handed_out, &marks);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(json, "kept");
+    read_marks(rows, device, (double)handed_out, LAST_MAX, &marks);
+    read_marks(rows, device, (double)handed_out, LATE_UNTIL, &all);
     cJSON_Delete(json);
     if (marks.count < MARKS_MIN || marks.of[marks.count - 1].at < LAST_AT)
         return false;
-    *ret = figures(&marks, (double)handed_out, (double)in_use);
+    *ret = figures(&marks, &all, (double)handed_out, (double)in_use);
     return true;
 }

@@ -258,6 +258,24 @@ static void a_long_last_step_is_no_leak(void **state)
     assert_false(k.steady);
 }
 
+/* In a run of many steps the marks shortly before the end count as well. */
+static void a_leak_may_begin_in_the_last_third(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    char rows[512];
+    static const char late[] = "{\"kept\":[[1,0,200,130,100,100,100,0,100,100],[2,0,400,130,100,100,100,0,100,100],"
+                               "[3,0,600,130,100,100,-1,0,-1,100],[4,0,700,130,100,100,-1,0,-1,100],"
+                               "[5,0,800,150,120,120,-1,0,-1,100],[6,0,%d,190,160,160,-1,0,-1,100]]}";
+    (void)snprintf(rows, sizeof rows, late, 900);
+    assert_true(torch_kept_read(rows, strlen(rows), 0, HANDED_OUT, 150, &k));
+    assert_true(k.steady);
+    assert_int_equal(k.growth, 100); /* 60 in 150 of the bytes, drawn out to 250 */
+    (void)snprintf(rows, sizeof rows, late, 960);
+    assert_true(torch_kept_read(rows, strlen(rows), 0, HANDED_OUT, 150, &k));
+    assert_false(k.steady);
+}
+
 static void a_cache_that_fills_is_no_leak(void **state)
 {
     (void)state;
@@ -365,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_leak_that_begins_late_is_one),
         cmocka_unit_test(a_leak_that_begins_after_half_of_the_run_is_one),
         cmocka_unit_test(a_long_last_step_is_no_leak),
+        cmocka_unit_test(a_leak_may_begin_in_the_last_third),
         cmocka_unit_test(a_cache_that_fills_is_no_leak),
         cmocka_unit_test(what_is_loaded_is_no_growth),
         cmocka_unit_test(where_more_comes_nothing_need_be_kept),
