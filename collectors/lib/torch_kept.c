@@ -292,7 +292,7 @@ static bool rest_was_as_large(const struct marks *m, size_t level, double grown)
     return later <= most + FLAT * grown;
 }
 
-/* Where on the run's scale a leak began late; 0: none did. Beside what is asked here, nothing that outlived some steps
+/* When a leak began late, as a share of the run; 0: none did. Beside what is asked here, nothing that outlived some steps
  * may have gone later, and steps must have come and gone since. */
 static double began_late(const struct marks *m, double grown)
 {
@@ -364,6 +364,9 @@ static struct torch_kept figures(const struct marks *m, const struct marks *all,
     double late = all_along ? 0 : late_growth(all, handed_out, in_use);
     /* the last blocks before the end have had no time to go */
     double lasting = watched >= WATCHED && !only_kept ? fmin(grown, 2 * middle) : grown;
+    /* what a cache still grows by when it has nearly filled */
+    if (watched >= WATCHED && middle > FILLED * grown)
+        lasting = fmax(0, 2 * (grown - middle));
     double until_end = lasting * (1 - first->at) / (last->at - first->at);
     return (struct torch_kept){
         .marks = (int64_t)m->count,

@@ -209,7 +209,7 @@ static void a_leak_that_begins_after_half_of_the_run_is_one(void **state)
     static const int jump[7] = {100, 100, 100, 100, 180, 190, 200}; /* one large thing: the line begins long before */
     static const int bent[7] = {100, 100, 100, 100, 105, 110, 200}; /* and lies not between the marks */
     static const int once[7] = {100, 100, 100, 100, 100, 100, 200}; /* one mark is no line */
-    static const int slow[7] = {100, 100, 101, 102, 120, 160, 200}; /* 2 of 100 is a level, 3 is none */
+    static const int slow[7] = {100, 100, 101, 102, 120, 160, 200}; /* 2 of 100 is a level, 3 is not */
     static const int slope[7] = {100, 100, 101, 103, 120, 160, 200};
     static const int more[7] = {30, 30, 30, 30, 33, 33, 33};        /* 2 % of the growth is 2 */
     static const int hardly[7] = {30, 30, 30, 30, 31, 31, 31};
@@ -285,6 +285,7 @@ static void a_cache_that_fills_is_no_leak(void **state)
     static const int fills[7] = {100, 160, 220, 235, 250, 255, 260};
     assert_true(read_watched(full, rest, 0, 100, &k));
     assert_false(k.steady);
+    assert_int_equal(k.growth, 61); /* twice the 23 of its second half, in 600 of the bytes, drawn out to 800 */
     assert_true(read_watched(fills, rest, 0, 100, &k));
     assert_true(k.steady);
 }
