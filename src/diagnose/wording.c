@@ -19,7 +19,7 @@
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
 #define WORDS_SHOWN 6
-#define HUNDREDTH 0.01 /* the unit of the table */
+#define TENTH 0.1 /* the unit of the table */
 
 extern const char wording_rows[];
 
@@ -52,7 +52,7 @@ static void read_weights(const char *at, float out[CLASSES])
 {
     for (size_t k = 0; k < CLASSES; k++) {
         char *end;
-        out[k] = (float)((double)strtol(at, &end, 10) * HUNDREDTH);
+        out[k] = (float)((double)strtol(at, &end, 10) * TENTH);
         at = end;
     }
 }
@@ -66,7 +66,7 @@ static void read_table(void)
          row = next_line(row)) {
         size_t len = strcspn(row, "\t");
         char *end;
-        float rarity = (float)((double)strtol(row + len, &end, 10) * HUNDREDTH);
+        float rarity = (float)((double)strtol(row + len, &end, 10) * TENTH);
         struct word *w = &words[word_count];
         read_weights(end, len == 0 ? bias : w->weight);
         if (len == 0)

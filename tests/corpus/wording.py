@@ -25,7 +25,7 @@ REPORTS_MIN = 3  # with the word; a word of fewer reports tells who wrote them
 EPOCHS = 10
 RATE = 0.2
 DECAY = 3e-4
-SCALE = 100  # the table holds hundredths
+SCALE = 10  # the table holds tenths
 
 
 def load(path):
