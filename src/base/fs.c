@@ -110,8 +110,11 @@ ssize_t fs_read_machine_text(const char *path, char *out, size_t size)
 ssize_t fs_read_all(const char *path, size_t max, char **ret_data)
 {
     RC_AUTO_CLOSE int fd = fs_open_read(path);
-    if (fd < 0)
-        return fd;
+    return fd < 0 ? fd : fs_read_all_fd(fd, max, ret_data);
+}
+
+ssize_t fs_read_all_fd(int fd, size_t max, char **ret_data)
+{
     RC_AUTO_FREE char *data = NULL;
     size_t len = 0;
     size_t capacity = 0;

@@ -56,6 +56,7 @@ ssize_t fs_pread_text(int fd, char *out, size_t size);
 /* Whole file into malloc()ed NUL-terminated memory, at most max bytes; -EFBIG with the beginning
  * kept in *ret_data when longer. Caller frees *ret_data. Returns length >= 0 or -errno. */
 ssize_t fs_read_all(const char *path, size_t max, char **ret_data);
+ssize_t fs_read_all_fd(int fd, size_t max, char **ret_data);
 
 /* Writes all, continues after EINTR and short writes. 0 or -errno. */
 int fs_write_all(int fd, const void *data, size_t len);

@@ -127,12 +127,14 @@ static void write_impact(struct job *job, size_t index)
         stage_text(job, dirfd, "impact.txt", line, (size_t)n);
 }
 
+/* A target may have laid a link in its place: it is not followed. */
 static void copy_run_file(struct job *job, int dirfd, const char *from, const char *to)
 {
     char path[FS_PATH_MAX + 64];
     RC_AUTO_FREE char *text = NULL;
     (void)snprintf(path, sizeof path, "%s/%s", job->info.dir, from);
-    ssize_t len = fs_read_all(path, 1u << 20, &text);
+    RC_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    ssize_t len = fd < 0 ? -errno : fs_read_all_fd(fd, 1u << 20, &text);
     if (len != -ENOENT && len != -EFBIG)
         job_trouble(job, from, (int)len);
     if (text != NULL)
