@@ -369,13 +369,14 @@ static void set_primary(struct judge *j, const struct tree_node *node)
 }
 
 /* An unsure verdict yields to clear evidence for another class, which a later node decides on. A site's own
- * class does not: there is no evidence for or against it. */
+ * class does not: there is no evidence for or against it. One that the words of the report leave open does not either. */
 static bool yields(const struct judge *j, const struct tree_node *node)
 {
-    const char *stronger = NULL;
+    const char *stronger = NULL, *likely = NULL;
     if (prior_index(node->class_name, strlen(node->class_name)) < 0 ||
         !facts_get_text(j->facts, "evidence.class", &stronger) ||
-        strcmp(node->class_name, stronger) == 0)
+        strcmp(node->class_name, stronger) == 0 ||
+        (facts_get_text(j->facts, "wording.likely", &likely) && strstr(likely, node->class_name) != NULL))
         return false;
     size_t level = (size_t)node_confidence(j, node);
     return level < 2 && j->tree->yields[level] != NULL && holds(j, j->tree->yields[level]);

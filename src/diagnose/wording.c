@@ -19,9 +19,12 @@
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
 #define WORDS_SHOWN 6
+#define LIKELY 12 /* a class this many times less likely than the best one is no longer likely */
 #define TENTH 0.1 /* the unit of the table */
 
 extern const char wording_rows[];
+
+static const char source[] = "computed from the words of the text";
 
 static struct word {
     const char *text; /* in wording_rows, up to the tab */
@@ -120,7 +123,7 @@ static const struct fact *words_of_text(const struct facts *facts, int n, char n
     return facts_find(facts, name, FACT_LOG);
 }
 
-void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *of)
 {
     bool seen[WORDS_MAX] = {false};
     struct buf known = BUF_INIT;
@@ -136,7 +139,7 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     while (n < TEXTS_MAX && words_of_text(facts, n, name) != NULL)
         n++;
     if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known))
-        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), source != NULL ? source : "text");
+        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), of != NULL ? of : "text");
     buf_release(&known);
 }
 
@@ -176,6 +179,26 @@ static size_t share_out(const bool seen[WORDS_MAX], double length, double share[
     return best;
 }
 
+static const char *name_of(size_t column)
+{
+    return class_of_column[column] >= 0 ? prior_class((size_t)class_of_column[column]) : "unknown";
+}
+
+/* The classes that the words leave open. */
+static void say_likely(const double share[CLASSES], size_t best, struct buf *out)
+{
+    for (size_t k = 0; k < CLASSES; k++)
+        if (share[k] * LIKELY > share[best])
+            buf_printf(out, "%s%s", out->len > 0 ? " " : "", name_of(k));
+}
+
+static void set_text(struct facts *facts, const char *name, struct buf *text)
+{
+    if (!buf_failed(text) && text->len > 0)
+        (void)facts_set_text(facts, name, FACT_LOG, buf_str(text), source);
+    buf_release(text);
+}
+
 /* The words that speak most for the class. Takes them out of `seen`. */
 static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
 {
@@ -198,21 +221,19 @@ static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
 
 void wording_derive(struct facts *facts)
 {
-    static const char source[] = "computed from the words of the text";
     bool seen[WORDS_MAX] = {false};
     double share[CLASSES];
-    struct buf says = BUF_INIT;
+    struct buf says = BUF_INIT, likely = BUF_INIT;
     int count = 0;
     double length = mark_all(facts, seen, &count);
     if (count < WORDS_NEEDED)
         return;
     size_t best = share_out(seen, length, share);
     say_words(seen, best, &says);
-    const char *name = class_of_column[best] >= 0 ? prior_class((size_t)class_of_column[best]) : "unknown";
-    (void)facts_set_text(facts, "wording.class", FACT_LOG, name, source);
+    say_likely(share, best, &likely);
+    (void)facts_set_text(facts, "wording.class", FACT_LOG, name_of(best), source);
     (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], source);
     (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, source);
-    if (!buf_failed(&says) && says.len > 0)
-        (void)facts_set_text(facts, "wording.says", FACT_LOG, buf_str(&says), source);
-    buf_release(&says);
+    set_text(facts, "wording.likely", &likely);
+    set_text(facts, "wording.says", &says);
 }
