@@ -516,5 +516,7 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
         e = failed ? -ENOMEM : out->failed;
     if (e == 0 && !learning)
         redact_spans_settle(out);
+    if (e == 0 && !learning && !r->is_measured && !keeps_any(r))
+        e = redact_again(r, t, out);
     return e;
 }

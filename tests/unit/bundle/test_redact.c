@@ -211,6 +211,23 @@ static void test_parts_of_a_program(void **state)
     }
 }
 
+/* A name that a rule found by its place is hidden wherever else it stands in the text, but not a word of any log. */
+static void test_what_is_said_again(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"out/tolvane_sft saved\nJob Name: tolvane_sft\n", "out/<project1> saved\nJob Name: <project1>\n"},
+        {"{'mrn': '77120493'}\nrow 77120493 of 1771204930", "{'mrn': '<account1>'}\nrow <account1> of 1771204930"},
+        {"Job Name: memory\nout of memory", "Job Name: memory\nout of memory"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
+}
+
 /* A user's name stays a user's name, where it is the name of a program, too. */
 static void test_a_user_in_a_program(void **state)
 {
@@ -426,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_characters_that_nobody_sees),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_parts_of_a_program),
+        cmocka_unit_test(test_what_is_said_again),
         cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_of_many_members),
