@@ -136,13 +136,66 @@ static void add(const struct redact_rule *rule, const char *text, size_t from, s
     redact_spans_add(out, (struct redact_span){from, to, rule->kind, rule, rule->name, false});
 }
 
+/* "------ --------- ----" below the header: each row of dashes is as wide as its column. Sets the width of the column
+ * that holds the cell [at, to) of a line; false = there is no such line. */
+static bool column_of_dashes(const char *text, size_t from, size_t end, size_t at, size_t to, size_t width[2])
+{
+    size_t rows = 0;
+    bool found = false;
+    for (size_t i = from; i < end;) {
+        size_t row = i;
+        while (i < end && text[i] == '-')
+            i++;
+        if (i == row && text[i] != ' ' && text[i] != '\r')
+            return false;
+        if (i > row) {
+            rows++;
+            if (row - from <= at && i - from >= to) {
+                width[0] = row - from;
+                width[1] = i - from;
+                found = true;
+            }
+        } else {
+            i++;
+        }
+    }
+    return found && rows > 1;
+}
+
+/* The rows below dashes: their cells stand where the dashes do, and a blank parts them. */
+static void hide_below_dashes(const struct redact_rule *rule, const char *text, size_t len, size_t end,
+                              const size_t width[2], struct redact_spans *out)
+{
+    for (size_t from = end + 1; from < len; from = end + 1) {
+        end = end_of_line(text, len, from);
+        size_t at = from + width[0], to = from + width[1] < end ? from + width[1] : end;
+        /* A longer cell before it moves a row's others. */
+        while (at > from && at < end && text[at - 1] != ' ')
+            at++;
+        while (to > from && to < end && text[to] != ' ')
+            to++;
+        if (at >= to)
+            return;
+        while (at < to && is_around(text[at]))
+            at++;
+        while (to > at && is_around(text[to - 1]))
+            to--;
+        add(rule, text, at, to, out);
+    }
+}
+
 static void hide_column(const struct redact_rule *rule, const char *text, size_t len,
                         const struct redact_span *head, struct redact_spans *out)
 {
-    size_t line = head->from, index = 0;
+    size_t line = head->from, index = 0, width[2] = {0, 0};
     while (line > 0 && text[line - 1] != '\n')
         line--;
     size_t end = end_of_line(text, len, head->to);
+    size_t next = end < len ? end_of_line(text, len, end + 1) : len;
+    if (end < len && column_of_dashes(text, end + 1, next, head->from - line, head->to - line, width)) {
+        hide_below_dashes(rule, text, len, next, width, out);
+        return;
+    }
     char sign = sign_beside(text, line, end, head);
     const struct row header = split(text, line, end, sign);
     if (!is_header(text, &header))
