@@ -46,7 +46,7 @@ struct buf;
 
 #define TREE_NODES_MAX VERDICT_STEPS_MAX
 #define TREE_RULES_MAX 24
-#define TREE_TERMS_MAX 128
+#define TREE_TERMS_MAX 160
 #define TREE_DEFECTS_MAX 64
 #define EXPR_ARGS_MAX 8
 #define EXPR_DEPTH_MAX 64
