@@ -259,7 +259,7 @@ def exotics_keep_their_paths(rng, capacity, growth):
 
 @add(intent="design")
 def ticks_of_the_day(rng, capacity, growth):
-    """What a stock exchange said since the morning is the network's input. With every packet the history of each group of
+    """The messages of a stock exchange since the morning are the network's input. With every packet the history of each group of
     papers is joined with what is new, into a longer tensor; it is meant to hold the whole day."""
     names, room = Names(), usable(capacity)
     yield load(names, sizes_of_model(rng, int(room * rng.uniform(0.02, 0.15)), (6, 8, 12)))[1]
