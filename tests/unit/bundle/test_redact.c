@@ -41,6 +41,8 @@ static void test_examples(void **state)
          "['a', ['run', '--token', '<secret:flag-odd>'], ['--token', '<secret:flag-odd>']]"},
         {"{\"password\": \"p w\", \"n\": 3}", "{\"password\": \"<secret:named>\", \"n\": 3}"},
         {"Authorization: Bearer abc.def\nnext", "Authorization: <secret:authorization>\nnext"},
+        {"x --header Authorization: Bearer abc.def --steps 10 --no-cache",
+         "x --header Authorization: <secret:authorization> --steps 10 --no-cache"},
         {"curl -H 'Authorization: Basic dTpw' x",
          "curl -H 'Authorization: <secret:authorization>' x"},
         {"https://bob:pw@host/x https://host/a@b",
