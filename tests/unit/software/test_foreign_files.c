@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -136,12 +137,14 @@ static pid_t start_other(void)
     open_folders();
     assert_int_equal(pipe(pipes), 0);
     pid_t parent = getpid();
+    char config[PATH_MAX];
+    (void)snprintf(config, sizeof config, "%s", temp_path("venv/pyvenv.cfg")); /* makes folders, so not as the other user */
     pid_t pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         bool other = setgroups(1, groups) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
                      setresuid(NOBODY, NOBODY, NOBODY) == 0 &&
-                     access(temp_path("venv/pyvenv.cfg"), R_OK) == 0;
+                     access(config, R_OK) == 0;
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user ended it */
         (void)write(pipes[1], other ? "y" : "n", 1);
         while (getppid() == parent)
@@ -149,9 +152,9 @@ static pid_t start_other(void)
         _exit(0);
     }
     assert_true(pid > 0);
+    (void)close(pipes[1]);
     assert_int_equal(read(pipes[0], &ready, 1), 1);
     (void)close(pipes[0]);
-    (void)close(pipes[1]);
     if (ready == 'y')
         return pid;
     print_message("skipped: an ordinary user does not get to %s\n", temp_dir());
