@@ -21,7 +21,8 @@ import sys
 
 CLASSES = ("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-other", "host-oom", "page-fault", "gpu-hang", "hw-ras",
            "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown")
-REPORTS_MIN = 3  # with the word; a word of fewer reports tells who wrote them
+REPORTS_MIN = 3  # with the word
+SETS_MIN = 3  # and of so many writers; a word of fewer tells who wrote it
 EPOCHS = 10
 RATE = 0.2
 DECAY = 3e-4
@@ -47,7 +48,11 @@ def vector(words, rarity):
 def learn(reports):
     """-> ({word: rarity}, {word: [weight of each class]}, [bias of each class])"""
     count = collections.Counter(w for r in reports for w in words_of(r))
-    rarity = {w: math.log(len(reports) / n) for w, n in sorted(count.items()) if n >= REPORTS_MIN}
+    sets = collections.defaultdict(set)
+    for r in reports:
+        for w in words_of(r):
+            sets[w].add(r["set"])
+    rarity = {w: math.log(len(reports) / n) for w, n in sorted(count.items()) if n >= REPORTS_MIN and len(sets[w]) >= SETS_MIN}
     weight = {w: [0.0] * len(CLASSES) for w in rarity}
     past = {w: [1e-8] * len(CLASSES) for w in rarity}  # squares of the earlier steps (AdaGrad)
     bias = [0.0] * len(CLASSES)
