@@ -317,7 +317,7 @@ static bool names_a_model(const char *text)
 static bool derive_is_apu_by_text(struct facts *facts)
 {
     static const char *const gfx = "msg.gfx", *const named = "report.apu_named";
-    static const char *const sizes[] = {"gpu.0.vram.total_bytes", "kmsg.vram_ready_bytes"};
+    static const char *const sizes[] = {"gpu.0.vram.total_bytes", "kmsg.vram_ready_bytes", "oom.total_bytes"};
     const char *text = NULL;
     double bytes = 0;
     if (feature_input_or(facts, "f.gpus_count", 0) > 1)
@@ -332,7 +332,7 @@ static bool derive_is_apu_by_text(struct facts *facts)
         feature_flag(facts, "f.is_apu", true, &named, 1);
         return true;
     }
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (feature_input(facts, sizes[i], &bytes) && bytes > 0 && bytes <= 0x1p30 && total_fits_carveout(facts, bytes)) {
             feature_flag(facts, "f.is_apu", true, &sizes[i], 1);
             return true;
