@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A name that a rule found by its place is hidden wherever else it stands in the same text: programs repeat names
- * without the words that gave them away.
+ * without the words that gave them away. What is learned (redact_names.c) is hidden in the whole bundle, so only rules
+ * that are sure of it teach; a find of any rule counts here.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -74,13 +74,13 @@ static bool has_word(const char *text, size_t len, const char *word)
     return false;
 }
 
-/* /dev/ is the kernel's at the beginning of a path only: below a home it is somebody's folder. */
-static bool is_in_path(const char *path, size_t len, const char *word)
+/* "</dev/": at the beginning of a path; below a home it is somebody's folder. */
+static bool is_excuse(const char *window, size_t len, const char *word)
 {
-    if (strcmp(word, "/dev/") != 0)
-        return has_word(path, len, word);
-    const char *at = memmem(path, len, word, strlen(word));
-    return at != NULL && (at == path || (!isalnum((unsigned char)at[-1]) && strchr("_.~>-", at[-1]) == NULL));
+    if (word[0] != '<')
+        return has_word(window, len, word);
+    const char *at = memmem(window, len, word + 1, strlen(word + 1));
+    return at != NULL && (at == window || (!isalnum((unsigned char)at[-1]) && strchr("_.~>-", at[-1]) == NULL));
 }
 
 /* "version 10.2.3.4": one of the rule's words shortly before, on the same line. */
@@ -101,7 +101,7 @@ bool redact_is_excused(const struct redact_rule *rule, const char *text, size_t 
             window[n++] = (char)tolower((unsigned char)text[i]);
     }
     for (size_t i = 0; i < rule->unless_count; i++) {
-        if (rule->unless_in_path ? is_in_path(window, n, rule->unless[i]) : has_word(window, n, rule->unless[i]))
+        if (is_excuse(window, n, rule->unless[i]))
             return true;
     }
     return false;
