@@ -369,7 +369,8 @@ static void set_primary(struct judge *j, const struct tree_node *node)
 }
 
 /* An unsure verdict yields to clear evidence for another class, which a later node decides on. A site's own
- * class does not: there is no evidence for or against it. One that the words of the report leave open does not either. */
+ * class does not: there is no evidence for or against it. One that the words of the report leave open does not either.
+ * (No class's name is part of another's.) */
 static bool yields(const struct judge *j, const struct tree_node *node)
 {
     const char *stronger = NULL, *likely = NULL;

@@ -24,7 +24,7 @@
 
 extern const char wording_rows[];
 
-static const char source[] = "computed from the words of the text";
+static const char computed[] = "computed from the words of the text";
 
 static struct word {
     const char *text; /* in wording_rows, up to the tab */
@@ -123,7 +123,7 @@ static const struct fact *words_of_text(const struct facts *facts, int n, char n
     return facts_find(facts, name, FACT_LOG);
 }
 
-void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *of)
+void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     bool seen[WORDS_MAX] = {false};
     struct buf known = BUF_INIT;
@@ -139,7 +139,7 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     while (n < TEXTS_MAX && words_of_text(facts, n, name) != NULL)
         n++;
     if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known))
-        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), of != NULL ? of : "text");
+        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), source != NULL ? source : "text");
     buf_release(&known);
 }
 
@@ -195,7 +195,7 @@ static void say_likely(const double share[CLASSES], size_t best, struct buf *out
 static void set_text(struct facts *facts, const char *name, struct buf *text)
 {
     if (!buf_failed(text) && text->len > 0)
-        (void)facts_set_text(facts, name, FACT_LOG, buf_str(text), source);
+        (void)facts_set_text(facts, name, FACT_LOG, buf_str(text), computed);
     buf_release(text);
 }
 
@@ -231,9 +231,9 @@ void wording_derive(struct facts *facts)
     size_t best = share_out(seen, length, share);
     say_words(seen, best, &says);
     say_likely(share, best, &likely);
-    (void)facts_set_text(facts, "wording.class", FACT_LOG, name_of(best), source);
-    (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], source);
-    (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, source);
+    (void)facts_set_text(facts, "wording.class", FACT_LOG, name_of(best), computed);
+    (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], computed);
+    (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, computed);
     set_text(facts, "wording.likely", &likely);
     set_text(facts, "wording.says", &says);
 }

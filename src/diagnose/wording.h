@@ -15,7 +15,7 @@ struct facts;
 /* Sets wording.N.words: the words of this text that the table has. A text too long for a report sets nothing. */
 void wording_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
-/* Sets wording.class, wording.percent and wording.says from all wording.N.words; nothing if there are few. */
+/* Sets wording.class, .percent, .count, .likely and .says from all wording.N.words; nothing if there are few. */
 void wording_derive(struct facts *);
 
 #endif

@@ -59,6 +59,23 @@ static void names_the_class_and_its_words(void **state)
     facts_free(facts);
 }
 
+/* The best class is always one of them; a text with the words of two classes leaves both open. */
+static void the_classes_that_words_leave_open(void **state)
+{
+    const char *likely = NULL;
+    (void)state;
+    struct facts *facts = read_texts(hangs, NULL);
+    assert_true(facts_get_text(facts, "wording.likely", &likely));
+    assert_non_null(strstr(likely, "gpu-hang"));
+    assert_null(strstr(likely, "leak"));
+    facts_free(facts);
+    facts = read_texts(hangs, grows);
+    assert_true(facts_get_text(facts, "wording.likely", &likely));
+    assert_non_null(strstr(likely, "gpu-hang"));
+    assert_non_null(strstr(likely, "leak"));
+    facts_free(facts);
+}
+
 static void case_order_and_repetition_do_not_count(void **state)
 {
     (void)state;
@@ -120,7 +137,7 @@ static void bytes_that_are_no_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_the_class_and_its_words), cmocka_unit_test(case_order_and_repetition_do_not_count),
+        cmocka_unit_test(names_the_class_and_its_words), cmocka_unit_test(the_classes_that_words_leave_open), cmocka_unit_test(case_order_and_repetition_do_not_count),
         cmocka_unit_test(texts_count_together),          cmocka_unit_test(few_words_say_nothing),
         cmocka_unit_test(a_long_log_is_no_report),       cmocka_unit_test(bytes_that_are_no_words),
     };
