@@ -107,6 +107,16 @@ class Names:
         return self.last
 
 
+def at_least(size):
+    """PyTorch hands out 512 bytes and more."""
+    return max(512, int(size))
+
+
+def room_of(capacity):
+    """Leaves room for the memory of driver and runtime."""
+    return capacity - 900 * MIB
+
+
 def sizes_of_model(rng, total, layers=(12, 16, 24, 32, 40)):
     """Parameters of a transformer of some `total` bytes: embedding, per layer four to six matrices and norms."""
     layers = rng.choice(layers)

@@ -3,18 +3,10 @@
 import functools
 import itertools
 
-from program import (MIB, UNSEEN, Names, activations_of, backward, forward, free_all, generator, load, sizes_of_model)
+from program import (MIB, UNSEEN, Names, activations_of, at_least, backward, forward, free_all, generator, load,
+                     room_of, sizes_of_model)
 
 add = functools.partial(generator, UNSEEN, "unseen_field")
-
-
-def at_least(size):
-    return max(512, int(size))
-
-
-def room_of(capacity):
-    """Leaves room for what the driver and the runtime hold."""
-    return capacity - 900 * MIB
 
 
 def come_and_go(names, sizes):

@@ -6,13 +6,10 @@ import functools
 import itertools
 import math
 
-from program import MIB, UNSEEN, Names, activations_of, backward, forward, free_all, generator, load, sizes_of_model
+from program import (MIB, UNSEEN, Names, activations_of, at_least, backward, forward, free_all, generator, load,
+                     sizes_of_model)
 
 add = functools.partial(generator, UNSEEN, "unseen_press")
-
-
-def at_least(size):
-    return max(512, int(size))
 
 
 def room_of(capacity):
