@@ -87,8 +87,11 @@ def is_plain(program, steps):
 
 def candidates(tables, longest_s):
     """(row, program, what the laboratory saw), the shortest first."""
-    found = []
-    for row in (row for table in tables for row in csv.DictReader(open(table, encoding="ascii", newline=""))):
+    rows, found = [], []
+    for table in tables:
+        with open(table, encoding="ascii", newline="") as file:
+            rows += csv.DictReader(file)
+    for row in rows:
         program = program_named(row["name"])
         if int(row["operations"]) <= OPERATIONS_MAX and is_plain(program, int(row["steps"])):
             watch = Watch(program)
