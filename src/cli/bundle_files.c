@@ -19,10 +19,11 @@
 struct source {
     const char *stage;
     const char *bundle;
+    int refused; /* the first file of the stage that is there and could not be read: -errno */
 };
 
 /* NULL where there is none; the caller's to free. */
-static char *read_file(const struct source *from, const char *name)
+static char *read_file(struct source *from, const char *name)
 {
     char path[FS_PATH_MAX];
     char *text = NULL;
@@ -34,12 +35,14 @@ static char *read_file(const struct source *from, const char *name)
     ssize_t len = fs_read_all(path, FILE_MAX, &text);
     if (len >= 0 && json_file_is_bounded(name, text, (size_t)len))
         return text;
+    if (len < 0 && len != -ENOENT && len != -EFBIG && from->refused == 0)
+        from->refused = (int)len;
     free(text);
     return NULL;
 }
 
 /* "stacks/stacks.2.txt": the fact stack.top says in which file it was found. */
-static char *read_stacks(const struct source *from, const char *facts_text)
+static char *read_stacks(struct source *from, const char *facts_text)
 {
     cJSON *facts = facts_text != NULL ? cJSON_Parse(facts_text) : NULL;
     const cJSON *fact = NULL;
@@ -56,7 +59,7 @@ static char *read_stacks(const struct source *from, const char *facts_text)
     return name[0] != '\0' ? read_file(from, name) : NULL;
 }
 
-static int read_all(struct bundle_files *ret, const struct source *from, struct rc_err *err)
+static int read_all(struct bundle_files *ret, struct source *from, struct rc_err *err)
 {
     struct report_files *view = &ret->view;
     const struct {
@@ -85,6 +88,8 @@ static int read_all(struct bundle_files *ret, const struct source *from, struct 
     view->name_count = ret->names.count;
     view->bundle_name = ret->name;
     view->tool_version = ROCMCRASH_VERSION;
+    if (from->refused < 0)
+        return rc_err_errno(err, from->refused, "cannot read its files");
     return view->summary != NULL ? 0 : rc_err_set(err, -ENOENT, "it has no SUMMARY.md");
 }
 

@@ -412,6 +412,14 @@ static void name_bundle(const struct job *job, const struct facts *judged, char 
                 });
 }
 
+/* A page that cannot be made does not cost the bundle; a full disk does, as with every other file. */
+static int write_page(struct job *job, int stage_fd, const char *name)
+{
+    int r = stage_write_page(job->stage, stage_fd, name);
+    job_trouble(job, "report.html", r);
+    return rundir_is_disk_error(r) ? r : 0;
+}
+
 int job_write(struct job *job, const struct facts *judged, char *ret_path, size_t ret_size,
               struct rc_err *err)
 {
@@ -428,7 +436,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
         r = stage_redact_files(job->redactor, job->stage, stage_fd, STAGE_OWN,
                                &job->options->privacy, err);
     if (r == 0 && !job->small)
-        r = stage_write_page(job->stage, stage_fd, name);
+        r = write_page(job, stage_fd, name);
     if (r == 0 && job->options->privacy.preview)
         stage_print_preview_end(job->redactor);
     if (r == 0)

@@ -225,6 +225,9 @@ void wording_derive(struct facts *facts)
     double share[CLASSES];
     struct buf says = BUF_INIT, likely = BUF_INIT;
     int count = 0;
+    const char *boot = NULL;
+    if (facts_get_text(facts, "run.boot", &boot)) /* the text is what a watched run printed: no report */
+        return;
     double length = mark_all(facts, seen, &count);
     if (count < WORDS_NEEDED)
         return;

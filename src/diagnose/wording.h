@@ -15,7 +15,8 @@ struct facts;
 /* Sets wording.N.words: the words of this text that the table has. A text too long for a report sets nothing. */
 void wording_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
-/* Sets wording.class, .percent, .count, .likely and .says from all wording.N.words; nothing if there are few. */
+/* Sets wording.class, .percent, .count, .likely and .says from all wording.N.words; nothing if there are few, or if
+ * the facts are those of a watched run (run.boot). */
 void wording_derive(struct facts *);
 
 #endif
