@@ -79,6 +79,9 @@ bool redact_is_given_name(const struct redactor *, const char *name, size_t len)
 /* redact_search.c: finds everything private in the text; the spans are settled. 0 or -ENOMEM. */
 int redact_search(struct redactor *, const struct redact_text *t, bool learning,
                   struct redact_spans *out);
+/* redact_record.c: adds what the rules "in-record" find on lines that are records about somebody. Sorts the spans. 0 or
+ * -ENOMEM. */
+int redact_records(const struct redactor *, const struct redact_text *t, struct redact_spans *out);
 /* redact_again.c: adds where else in the text stands what the settled spans hide. 0 or -ENOMEM. */
 int redact_again(const struct redactor *, const struct redact_text *t, struct redact_spans *out);
 /* redact.c: text[0, len) with the spans that lie in it replaced. */

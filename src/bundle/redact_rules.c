@@ -321,6 +321,10 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->below = true;
     else if (strcmp(key, "below-home") == 0)
         rule->below_home = true;
+    else if (strcmp(key, "record") == 0)
+        rule->record = true;
+    else if (strcmp(key, "in-record") == 0)
+        rule->in_record = true;
     else if (strcmp(key, "bits") == 0)
         rule->bits = strtod(value, NULL);
     else if (strcmp(key, "run") == 0)

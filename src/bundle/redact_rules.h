@@ -58,6 +58,8 @@ struct redact_rule {
     bool across; /* may reach over line ends */
     bool exact;  /* upper and lower case differ */
     bool below;  /* a header: the column below it is hidden */
+    bool record;     /* a line with what it finds is a record about somebody */
+    bool in_record;  /* tried on such lines only */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     enum redact_known unless_known; /* only what is not in this vocabulary is hidden */

@@ -404,6 +404,18 @@ static void drop_guesses_at_kept(struct search *s)
     spans->count = kept;
 }
 
+/* "cuMemcpyDtoH", "InsufficientInstanceCapacity": nobody writes a host so. */
+static bool is_camel_case(const char *p, size_t len)
+{
+    size_t humps = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (!isalpha((unsigned char)p[i]))
+            return false;
+        humps += i > 0 && isupper((unsigned char)p[i]) && islower((unsigned char)p[i - 1]);
+    }
+    return humps >= 2;
+}
+
 /* Drops findings of kinds that the user keeps, findings that only teach names, findings that identify nobody, and
  * unknown words of a message that the C library prints in another language. */
 static void drop_others(struct search *s)
@@ -417,7 +429,9 @@ static void drop_others(struct search *s)
             char value[64] = "";
             if (span->to - span->from < sizeof value)
                 memcpy(value, s->t->p + span->from, span->to - span->from);
-            common = value[0] != '\0' && redact_is_common(value);
+            common = (value[0] != '\0' && redact_is_common(value)) ||
+                     (span->kind == REDACT_HOST && is_guess(span) &&
+                      is_camel_case(s->t->p + span->from, span->to - span->from));
         }
         bool message = is_guess(span) && translated_covers(s->t->p, s->t->len, span->from, span->to);
         if (!common && !message && !is_hidden_already(s->t, span) &&
@@ -447,7 +461,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
             const struct redact_rule *rule = &r->rules->list[i];
             if (rule->run > 0)
                 on_runs(&s, i);
-            else if (rule->near_count == 0 && rule->unless_known == KNOWN_NONE &&
+            else if (rule->near_count == 0 && rule->unless_known == KNOWN_NONE && !rule->in_record &&
                      (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
@@ -514,9 +528,12 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
         e = search_folded(r, t, learning, out);
     if (e == 0)
         e = failed ? -ENOMEM : out->failed;
+    bool more = !learning && !r->is_measured && !keeps_any(r);
+    if (e == 0 && more)
+        e = redact_records(r, t, out);
     if (e == 0 && !learning)
         redact_spans_settle(out);
-    if (e == 0 && !learning && !r->is_measured && !keeps_any(r))
+    if (e == 0 && more)
         e = redact_again(r, t, out);
     return e;
 }

@@ -144,12 +144,12 @@ static bool has_stem(const struct redact_vocabulary *v, enum redact_known level,
     return false;
 }
 
-/* "untolerated" -> "tolerated". `word` has room for a letter more. */
+/* "untolerated" -> "tolerated", "pycuda" -> "cuda". `word` has room for a letter more. */
 static bool has_base(const struct redact_vocabulary *v, enum redact_known level, char *word,
                      size_t len)
 {
-    static const char *const prefixes[] = {"",    "un",  "re",  "non", "pre",
-                                           "de",  "dis", "sub", "mis", "over", "lib"};
+    static const char *const prefixes[] = {"",    "un",  "re",  "non", "pre",  "de",  "dis",
+                                           "sub", "mis", "over", "lib", "py", "nv", "cu"};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i]);
         if (n > 0 && (len < n + BASE_MIN || memcmp(word, prefixes[i], n) != 0))
@@ -178,7 +178,8 @@ static bool is_known_word(const struct redact_vocabulary *v, enum redact_known l
     if (len <= 2 || has_base(v, level, word, len))
         return true;
     for (size_t half = HALF_MIN; half + HALF_MIN <= len; half++) {
-        if (has(v, KNOWN_TECHNICAL, word, half) && has(v, KNOWN_TECHNICAL, word + half, len - half))
+        if (has(v, KNOWN_TECHNICAL, word, half) &&
+            (has(v, KNOWN_TECHNICAL, word + half, len - half) || has_stem(v, KNOWN_TECHNICAL, word + half, len - half)))
             return true;
     }
     return false;

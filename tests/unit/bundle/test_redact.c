@@ -333,6 +333,37 @@ static void test_json_is_learned(void **state)
 }
 
 /* Machines of the same site get different pseudonyms, and no real name is shown. */
+/* What a rule finds on a line that names somebody is on no other line. */
+static void test_records(void **state)
+{
+    static const char *const rows[][2] = {
+        {"bay 48213 for ada@heron.example", "bay <account1> for <email1>"},
+        {"bay 48213 for nobody", NULL},
+        {"ada@heron.example: tried to allocate 2048 MiB at 0x7f3a12345678 in train.py:1284 after 1200 steps, pid 4711",
+         "<email1>: tried to allocate 2048 MiB at 0x7f3a12345678 in train.py:1284 after 1200 steps, pid 4711"},
+        {"2026-01-07 10:00:00,123 ada@heron.example on gfx1100 and MI300X: torch 2.11.0 loss 0.2231 took 1204ms, status 500",
+         "2026-01-07 10:00:00,123 <email1> on gfx1100 and MI300X: torch 2.11.0 loss 0.2231 took 1204ms, status 500"},
+        {"ada@heron.example: Xid (PCI:0000:c1:00): 31, uid=1000 max_model_len=32768 [::1]:50051 version 2023.3",
+         "<email1>: Xid (PCI:0000:c1:00): 31, uid=1000 max_model_len=32768 [::1]:50051 version 2023.3"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1] != NULL ? rows[i][1] : rows[i][0]);
+        redactor_free(r);
+    }
+}
+
+static void test_a_name_in_camel_case_is_no_host(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    RC_AUTO_FREE char *out = redacted(r, "source instance: InsufficientInstanceCapacity: Call to cuMemcpyDtoH results in x");
+    assert_string_equal(out, "source instance: InsufficientInstanceCapacity: Call to cuMemcpyDtoH results in x");
+    redactor_free(r);
+}
+
 static void test_own_domain(void **state)
 {
     (void)state;
@@ -450,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_of_many_members),
         cmocka_unit_test(test_json_is_learned),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_a_name_in_camel_case_is_no_host),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
