@@ -333,7 +333,7 @@ static void test_json_is_learned(void **state)
 }
 
 /* Machines of the same site get different pseudonyms, and no real name is shown. */
-/* What a rule finds on a line that names somebody is on no other line. */
+/* Such a line is one that names somebody; on other lines these rules find nothing. */
 static void test_records(void **state)
 {
     static const char *const rows[][2] = {
