@@ -416,6 +416,18 @@ static bool is_camel_case(const char *p, size_t len)
     return humps >= 2;
 }
 
+/* "CUDNN_STATUS_INTERNAL_ERROR": a constant of known words is an error code, wherever it stands. */
+static bool is_known_constant(const struct redactor *r, const char *p, size_t len)
+{
+    size_t joints = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (!isupper((unsigned char)p[i]) && !isdigit((unsigned char)p[i]) && p[i] != '_')
+            return false;
+        joints += p[i] == '_';
+    }
+    return joints >= 2 && redact_is_known(r->rules->vocabulary, KNOWN_WORDS, p, len);
+}
+
 /* Drops findings of kinds that the user keeps, findings that only teach names, findings that identify nobody, and
  * unknown words of a message that the C library prints in another language. */
 static void drop_others(struct search *s)
@@ -430,6 +442,7 @@ static void drop_others(struct search *s)
             if (span->to - span->from < sizeof value)
                 memcpy(value, s->t->p + span->from, span->to - span->from);
             common = (value[0] != '\0' && redact_is_common(value)) ||
+                     is_known_constant(s->r, s->t->p + span->from, span->to - span->from) ||
                      (span->kind == REDACT_HOST && is_guess(span) &&
                       is_camel_case(s->t->p + span->from, span->to - span->from));
         }

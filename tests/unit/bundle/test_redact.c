@@ -364,6 +364,15 @@ static void test_a_name_in_camel_case_is_no_host(void **state)
     redactor_free(r);
 }
 
+static void test_an_error_code_is_no_name(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    RC_AUTO_FREE char *out = redacted(r, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR");
+    assert_string_equal(out, "Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR");
+    redactor_free(r);
+}
+
 static void test_own_domain(void **state)
 {
     (void)state;
@@ -483,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_json_is_learned),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_a_name_in_camel_case_is_no_host),
+        cmocka_unit_test(test_an_error_code_is_no_name),
         cmocka_unit_test(test_own_domain),
         cmocka_unit_test(test_report_and_machine),
         cmocka_unit_test(test_garbage),
