@@ -96,6 +96,27 @@ static void put_trend(const struct torch_series *gaps, const char *source, struc
     collect_integer(out, "torch.gap_watched_ms", FACT_IMPACT, g.duration_ms, source);
 }
 
+/* A trend needs many readings and an even rise. What is enlarged now and then (buffers, plans for new shapes) rises in
+ * steps, and stops while PyTorch's cache leaves it no room. */
+static void put_rises(const struct torch_series *gaps, const char *source, struct collect_out *out)
+{
+    const struct torch_point *p = gaps->points;
+    int64_t highest = p[0].allocated;
+    int64_t rises = 0;
+    int64_t largest = 0;
+    for (size_t i = 1; i < gaps->count; i++) {
+        if (p[i].allocated <= highest + GAP_SLACK)
+            continue;
+        rises++;
+        if (p[i].allocated - highest > largest)
+            largest = p[i].allocated - highest;
+        highest = p[i].allocated;
+    }
+    collect_integer(out, "torch.gap_risen_bytes", FACT_IMPACT, p[gaps->count - 1].allocated - p[0].allocated, source);
+    collect_integer(out, "torch.gap_rises_count", FACT_IMPACT, rises, source);
+    collect_integer(out, "torch.gap_largest_rise_bytes", FACT_IMPACT, largest, source);
+}
+
 /* True if the last gap was read shortly before the end. */
 static bool is_recent(const struct torch_series *gaps, const struct torch_series *all)
 {
@@ -116,6 +137,7 @@ void hook_facts_of_gap(const struct torch_series *all_devices, int64_t pid, cons
         collect_integer(out, "torch.gap_bytes", FACT_IMPACT, gaps.points[gaps.count - 1].allocated,
                         source);
         put_trend(&gaps, source, out);
+        put_rises(&gaps, source, out);
     } else {
         collect_missing(out, "torch.gap_bytes", FACT_IMPACT, FACT_ABSENT,
                         "the driver's count of this process was not sampled beside PyTorch's, or "

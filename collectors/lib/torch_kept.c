@@ -107,6 +107,14 @@ static double went_later(double outlived, double kept)
     return outlived < 0 ? -1 : fmax(0, outlived - kept);
 }
 
+/* A step gets the addresses and sizes of the step before. So if releases were watched, only what was in use at all
+ * looks counts. */
+static double outlived_steps(const cJSON *row)
+{
+    bool watched = cell(row, 9) >= 100 * WATCHED && cell(row, 8) >= 0;
+    return fmax(0, cell(row, watched ? 8 : 6) - cell(row, 4));
+}
+
 /* Until then the program loads: nothing is freed. If releases were watched it is known what was freed later. */
 static bool is_loading(const struct mark *m, double handed_out)
 {
@@ -122,7 +130,7 @@ static void read_marks(const cJSON *rows, int device, double handed_out, double 
     {
         struct mark m = {cell(row, 0), cell(row, 2) / handed_out, cell(row, 4), cell(row, 3),
                          fmax(0, cell(row, 9)) / 100, went_later(cell(row, 8), cell(row, 4)),
-                         fmax(0, cell(row, 6) - cell(row, 4)),
+                         outlived_steps(row),
                          replaced_share(cell(row, 6), cell(row, 5)), passing_bytes(cell(row, 4), cell(row, 7))};
         if ((int)cell(row, 1) != device || m.at < LOADED || m.at > until || m.kept < 0 ||
             m.kept > m.in_use || ret->count == MARKS_MAX ||

@@ -6,6 +6,7 @@ import collections
 import os
 import types
 
+import driver_record
 from program import Pace
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "inject", "python")
@@ -105,7 +106,9 @@ class Recorder:
         self.next_ns = 0
         self.pace = Pace(program)
         self.others_before = 0
-        self.used = []  # (ns, bytes of the GPU in use, of these this process', the others')
+        self.used = []  # (bytes of the GPU in use, of these this process', the others')
+        self.samples = driver_record.Samples(PID)
+        self.driver_due_ns = 0
         self.message = ""
 
     def watch(self, machine, number, index, count, refused=None):
@@ -116,6 +119,8 @@ class Recorder:
         self.now_ns += int(self.pace.step_s(number, count) * 1e9 / max(1, count))
         while self.now_ns >= self.next_ns:
             self._look()
+        if self.now_ns >= self.driver_due_ns:
+            self._read_driver()
         if refused is not None:
             self._refused(refused)
 
@@ -128,7 +133,7 @@ class Recorder:
         self.hook["torch"] = self.hook["_load"]("rocmcrash_torch")
         self.hook["torch"]["install"](fake_torch(machine, self.observers, self._spend), self.hook)
         self.next_ns = self.now_ns + 100 * 10**6
-        self._driver()
+        self._read_driver()
 
     def _look(self):
         sampler = self.hook["torch"]["sampler"]
@@ -136,17 +141,23 @@ class Recorder:
         if sampler.look() == "full":
             self.hook["sampler"]["_thin"]("%d.torch.csv" % PID)
             sampler.stretch *= 2
-        self._driver()
+        self._count_device()
         self.next_ns = self.now_ns + int(sampler.due_s() * 1e9)
         self.now_ns = late
 
-    def _driver(self):
+    def _count_device(self):
         device = self.machine.device
         own = device.context + device.outside + device.segments
-        self.used.append((self.now_ns, device.base + own + device.others, own, device.others))
+        self.used.append((device.base + own + device.others, own, device.others))
+
+    def _read_driver(self):
+        """What the driver says of each process, which the sampler reads each second."""
+        self._count_device()
+        self.samples.add(self.now_ns, self.used[-1][1])
+        self.driver_due_ns = self.now_ns + driver_record.PERIOD_NS
 
     def _refused(self, refused):
-        self._driver()
+        self._read_driver()
         self.observers[0](0, refused.requested, self.machine.device.total, refused.free)
         self.message = message_of(self.machine, refused)
         error = OutOfMemoryError(self.message)
@@ -161,17 +172,17 @@ class Recorder:
                  ("gpu.0.vram.total_bytes", "BASELINE", device.total),
                  ("gpu.0.vram.used_bytes", "BASELINE", device.base + self.others_before),
                  ("others.vram_bytes", "BASELINE", self.others_before),
-                 ("gpu.0.vram.used_bytes", "IMPACT", last[1]),
-                 ("gpu.0.vram.used_bytes", "PEAK", max(used for _, used, _, _ in self.used)),
-                 ("proc.0.kfd_vram_bytes", "IMPACT", last[2]), ("others.vram_bytes", "IMPACT", last[3]),
+                 ("gpu.0.vram.used_bytes", "IMPACT", last[0]),
+                 ("gpu.0.vram.used_bytes", "PEAK", max(used for used, _, _ in self.used)),
+                 ("proc.0.kfd_vram_bytes", "IMPACT", last[1]), ("others.vram_bytes", "IMPACT", last[2]),
                  ("gpu.0.others_kfd_vram_bytes", "BASELINE", self.others_before),
-                 ("gpu.0.others_kfd_vram_bytes", "PEAK", max(others for _, _, _, others in self.used)),
-                 ("gpu.0.others_kfd_vram_bytes", "IMPACT", last[3]),
+                 ("gpu.0.others_kfd_vram_bytes", "PEAK", max(others for _, _, others in self.used)),
+                 ("gpu.0.others_kfd_vram_bytes", "IMPACT", last[2]),
                  ("target.exit_code", "STATIC", 1), ("log.output_read", "STATIC", True), ("kmsg.readable", "STATIC", True),
                  ("run.duration_ms", "STATIC", (self.now_ns - START_NS) // 10**6)]
-        if last[3] > 0:
+        if last[2] > 0:
             found += [("others.largest_pid", "IMPACT", 815), ("others.largest_comm", "IMPACT", "python3"),
-                      ("others.largest_bytes", "IMPACT", last[3])]
+                      ("others.largest_bytes", "IMPACT", last[2])]
         return found
 
 

@@ -46,9 +46,7 @@ def write_run(program, folder):
         file.write(hook_record.output_of(recorder))
     with open(os.path.join(folder, "window"), "w", encoding="ascii") as file:
         file.write(f"{hook_record.START_NS} {recorder.now_ns + 10**8}\n")
-    with open(os.path.join(folder, "driver.csv"), "w", encoding="ascii") as file:
-        file.write("t_ns,used_bytes,own_bytes,others_bytes\n")
-        file.writelines("%d,%d,%d,%d\n" % row for row in recorder.used)
+    recorder.samples.write(folder)
 
 
 def examine(program, folder):
