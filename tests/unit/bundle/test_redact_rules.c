@@ -342,18 +342,21 @@ static void test_every_rule_is_needed(void **state)
                                                 : part_of(named, ALL_BUT, rule->name);
         struct redactor *r = with_rules(text);
         unsigned leaked = 0;
+        unsigned tried = 0;
         /* By chance another rule may match the random part of an example. */
-        for (size_t k = 0; k < ROUNDS * rule->example_count && leaked == 0; k++) {
+        for (size_t k = 0; k < ROUNDS * rule->example_count && (leaked == 0 || by_vocabulary); k++) {
             const struct redact_example *example = &rule->examples[k % rule->example_count];
             if (!example->must_hide)
                 continue;
+            tried++;
             struct filled f = fill(example->text);
             struct buf out = BUF_INIT;
             leaked += leaks(r, &f, &out);
             buf_release(&f.text);
             buf_release(&out);
         }
-        bool needed = (leaked == 0) == by_vocabulary;
+        /* A random name may by chance consist of two words that are known. */
+        bool needed = by_vocabulary ? 10 * leaked < tried : leaked > 0;
         if (!needed)
             print_message("rule '%s' is not needed for its examples\n", rule->name);
         idle += !needed;
