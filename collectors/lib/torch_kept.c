@@ -72,7 +72,6 @@ struct mark {
     double kept, in_use;
     double watched; /* share of the blocks handed out since whose release was seen; 0: older hooks do not say */
     double went_later; /* bytes that were in use at all looks of some steps, and are gone now; -1: not known */
-    double outlived; /* bytes that were in use some marks later, and are gone now */
     double replaced; /* of the blocks still in use some steps later: the share that is gone now */
     double passing;  /* bytes that have been in use at any time since, in blocks that went; -1: not known */
 };
@@ -107,14 +106,6 @@ static double went_later(double outlived, double kept)
     return outlived < 0 ? -1 : fmax(0, outlived - kept);
 }
 
-/* A step gets the addresses and sizes of the step before. So if releases were watched, only what was in use at all
- * looks counts. */
-static double outlived_steps(const cJSON *row)
-{
-    bool watched = cell(row, 9) >= 100 * WATCHED && cell(row, 8) >= 0;
-    return fmax(0, cell(row, watched ? 8 : 6) - cell(row, 4));
-}
-
 /* Until then the program loads: nothing is freed. If releases were watched it is known what was freed later. */
 static bool is_loading(const struct mark *m, double handed_out)
 {
@@ -130,7 +121,6 @@ static void read_marks(const cJSON *rows, int device, double handed_out, double 
     {
         struct mark m = {cell(row, 0), cell(row, 2) / handed_out, cell(row, 4), cell(row, 3),
                          fmax(0, cell(row, 9)) / 100, went_later(cell(row, 8), cell(row, 4)),
-                         outlived_steps(row),
                          replaced_share(cell(row, 6), cell(row, 5)), passing_bytes(cell(row, 4), cell(row, 7))};
         if ((int)cell(row, 1) != device || m.at < LOADED || m.at > until || m.kept < 0 ||
             m.kept > m.in_use || ret->count == MARKS_MAX ||
@@ -276,12 +266,13 @@ static bool only_kept_grew(const struct marks *m, double grown)
            rest_growth(m) < REST_GROWS * grown;
 }
 
-/* Did memory of these marks outlive some steps and go? */
+/* Did memory of these marks outlive some steps and go? Equal addresses at two marks say nothing of that: a step gets
+ * those of the step before. */
 static bool lived_long(const struct marks *m, size_t level, double grown)
 {
     double most = 0;
     for (size_t i = 0; i <= level; i++)
-        most = fmax(most, m->of[i].outlived);
+        most = fmax(most, m->of[i].went_later);
     return most > LIVED_LONG * grown;
 }
 

@@ -268,20 +268,48 @@ static enum redact_known known_of(const char *name, size_t len)
     return KNOWN_NONE;
 }
 
+typedef int (*add_list)(struct redact_vocabulary *vocabulary, enum redact_known level, const char *words);
+
+/* "gpu memory ..." */
+static int add_each(struct redact_vocabulary *vocabulary, enum redact_known level, const char *words)
+{
+    size_t len = 0;
+    int r = 0;
+    for (const char *at = words; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {
+        len = strcspn(at, " ");
+        r = redact_vocabulary_add(vocabulary, level, at, len);
+    }
+    return r;
+}
+
+/* "AabacusDndon": abacus, abandon (builtin_rules.cmake). A capital says how many letters are those of the word before. */
+static int add_sorted(struct redact_vocabulary *vocabulary, enum redact_known level, const char *words)
+{
+    char word[64] = "";
+    int r = 0;
+    for (const char *at = words; r == 0 && *at >= 'A' && *at <= 'Z';) {
+        size_t same = (size_t)(*at++ - 'A');
+        size_t rest = strcspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ ");
+        if (same > strlen(word) || same + rest >= sizeof word)
+            return -EINVAL;
+        memcpy(word + same, at, rest);
+        word[same + rest] = '\0';
+        r = redact_vocabulary_add(vocabulary, level, word, same + rest);
+        at += rest;
+    }
+    return r;
+}
+
 /* "known technical gpu memory ..." */
-static int add_known(const struct parser *p, const char *value)
+static int add_known(const struct parser *p, const char *value, add_list add)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
     bool is_list = level <= KNOWN_IDENTIFIER || level == KNOWN_LIFE;
     if (level == KNOWN_NONE || level == KNOWN_SINGLE || level == KNOWN_FILE || !is_list)
         return wrong(p, "not a vocabulary:", value);
-    int r = 0;
-    for (const char *at = value + len; r == 0 && *(at += strspn(at, " ")) != '\0'; at += len) {
-        len = strcspn(at, " ");
-        r = redact_vocabulary_add(p->rules->vocabulary, level, at, len);
-    }
-    return r;
+    int r = add(p->rules->vocabulary, level, value + len + strspn(value + len, " "));
+    return r == -EINVAL ? wrong(p, "not sorted words:", value) : r;
 }
 
 static int set_unless_known(const struct parser *p, const char *value)
@@ -348,7 +376,9 @@ static int one_line(struct parser *p, char *line)
     if (strcmp(line, "define") == 0)
         return add_define(p, value);
     if (strcmp(line, "known") == 0)
-        return add_known(p, value);
+        return add_known(p, value, add_each);
+    if (strcmp(line, "known-sorted") == 0)
+        return add_known(p, value, add_sorted);
     return strcmp(line, "rule") == 0 ? begin_rule(p, value) : rule_line(p, line, value);
 }
 

@@ -34,7 +34,7 @@ static enum list list_of(enum redact_known level)
 
 struct redact_vocabulary {
     struct word *table;
-    size_t size; /* a power of two, at most half full */
+    size_t size; /* a power of two, at most three quarters full */
     size_t count;
 };
 
@@ -97,7 +97,7 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
 {
     if (len == 0 || len >= WORD_MAX)
         return 0;
-    if (v->count * 2 >= v->size && grow(v) < 0)
+    if (v->count * 4 >= v->size * 3 && grow(v) < 0)
         return -ENOMEM;
     struct word *place = place_of(v, list_of(level), word, len);
     v->count += place->level == KNOWN_NONE;

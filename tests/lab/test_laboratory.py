@@ -357,7 +357,7 @@ class Verdicts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             run = os.path.join(folder, "run")
             row = laboratory.examine(plain(crowded), run)
-            self.assertEqual(sorted(os.listdir(run)), ["driver.csv", "facts.json", "hook", "output", "window"])
+            self.assertEqual(sorted(os.listdir(run)), ["facts.json", "hook", "output", "samples.0000", "window"])
             facts, = laboratory.judge(JUDGE, [run], "--facts")
             found = {fact["name"]: fact.get("value") for fact in facts["facts"] if fact.get("when") in ("impact", "log")}
             self.assertEqual(found["torch.requested_bytes"], GIB // 2)

@@ -165,18 +165,79 @@ static bool is_for_readers(const char *line)
     return *line == '#' || strncmp(line, "match ", 6) == 0 || strncmp(line, "never ", 6) == 0;
 }
 
-/* The rules in the program equal the file without its comments and examples. */
+/* The rules in the program equal the file without its comments, its examples and its words ... */
 static void test_builtin(void **state)
 {
     struct buf want = BUF_INIT;
+    struct buf have = BUF_INIT;
     (void)state;
     for (const char *line = rules_text; *line != '\0'; line += strcspn(line, "\n") + 1)
-        if (!is_for_readers(line))
+        if (!is_for_readers(line) && strncmp(line, "known ", 6) != 0)
             buf_printf(&want, "\n%.*s", (int)strcspn(line, "\n"), line);
     buf_printf(&want, "\n");
-    assert_int_equal(want.len, redact_builtin_rules_len);
-    assert_memory_equal(buf_str(&want), redact_builtin_rules, redact_builtin_rules_len);
+    buf_append(&have, redact_builtin_rules, redact_builtin_rules_len);
+    const char *words = strstr(buf_str(&have), "\nknown-sorted ");
+    assert_non_null(words);
+    assert_int_equal(want.len, words + 1 - buf_str(&have));
+    assert_memory_equal(buf_str(&want), redact_builtin_rules, want.len);
     buf_release(&want);
+    buf_release(&have);
+}
+
+/* How many words of the file's line, "known technical gpu memory", only the file's own vocabulary has. */
+static unsigned words_missing(const struct redact_vocabulary *v, const struct redact_vocabulary *of_file, enum redact_known level,
+                              const char *words, unsigned *count)
+{
+    unsigned missing = 0;
+    for (size_t len = 0; *(words += strspn(words, " ")) != '\n' && *words != '\0'; words += len) {
+        len = strcspn(words, " \n");
+        missing += redact_is_known(of_file, level, words, len) && !redact_is_known(v, level, words, len);
+        (*count)++;
+    }
+    return missing;
+}
+
+/* ... and so are the words. */
+static void test_builtin_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        enum redact_known level;
+    } lists[] = {{"\nknown technical ", KNOWN_TECHNICAL}, {"\nknown plain ", KNOWN_PLAIN}, {"\nknown identifier ", KNOWN_IDENTIFIER}};
+    struct rc_err err = {""};
+    struct redact_rules *rules = NULL;
+    struct redact_rules *of_file = parsed();
+    unsigned count = 0;
+    unsigned missing = 0;
+    if (redact_rules_parse(&rules, (const char *)redact_builtin_rules, redact_builtin_rules_len, "built in", &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        for (const char *at = rules_text; (at = strstr(at, lists[i].line)) != NULL; at++)
+            missing += words_missing(rules->vocabulary, of_file->vocabulary, lists[i].level, at + strlen(lists[i].line), &count);
+    redact_rules_free(rules);
+    redact_rules_free(of_file);
+    print_message("%u words, %u missing\n", count, missing);
+    assert_in_range(count, 20000, 200000);
+    assert_int_equal(missing, 0);
+}
+
+/* A file may be broken in any way. */
+static void test_sorted_words(void **state)
+{
+    (void)state;
+#define RULE "\nrule x\nkind secret\npattern (abc)\n"
+    static const char *const bad[] = {"known-sorted technical Babacus" RULE, "known-sorted technical AabacusZn" RULE,
+                                      "known-sorted nothing Aa" RULE};
+    static const char good[] = "known-sorted technical AabacusDndon" RULE;
+    struct rc_err err = {""};
+    struct redact_rules *rules = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_not_equal(redact_rules_parse(&rules, bad[i], strlen(bad[i]), "bad", &err), 0);
+    assert_int_equal(redact_rules_parse(&rules, good, strlen(good), "good", &err), 0);
+    assert_true(redact_is_known(rules->vocabulary, KNOWN_TECHNICAL, "abandon", 7));
+    assert_false(redact_is_known(rules->vocabulary, KNOWN_TECHNICAL, "ndon", 4));
+    redact_rules_free(rules);
 }
 
 static unsigned check_example(struct redactor *r, const struct redact_rule *rule,
@@ -509,7 +570,8 @@ static void test_private_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_builtin),     cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_builtin), cmocka_unit_test(test_builtin_words), cmocka_unit_test(test_sorted_words),
+        cmocka_unit_test(test_examples),
         cmocka_unit_test(test_without_jit), cmocka_unit_test(test_every_rule_is_needed),
         cmocka_unit_test(test_wrong_rules), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_budget),      cmocka_unit_test(test_joined_names),
