@@ -52,6 +52,12 @@ def crowded(_rng, capacity, _growth):
         yield [("a", "batch", capacity // 2), ("f", "batch")]
 
 
+def rises_beside(_rng, _capacity, _growth):
+    """A library in the same process enlarges its buffers now and then."""
+    for step in range(10**6):
+        yield [("x", step // 20 * GIB), ("a", "batch", GIB), ("f", "batch"), ("e",)]
+
+
 def in_pieces_beside_another(_rng, capacity, _growth):
     """Like every_other(). Another process takes the free memory, and would take the idle pieces, if they were free."""
     yield [("a", i, 9 * MIB + MIB // 2) for i in range(80)]
@@ -383,6 +389,18 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual(parts["remainder_bytes"], program.base)
                 self.assertTrue(all(part["source"] for part in verdict["account"]["parts"]))
 
+    def test_memory_beside_the_allocator_is_seen(self):
+        """The collector reads what the sampler would have written."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            laboratory.examine(plain(rises_beside, capacity=16 * GIB), run)
+            facts, = laboratory.judge(JUDGE, [run], "--facts")
+            found = {fact["name"]: fact.get("value") for fact in facts["facts"] if fact.get("when") == "impact"}
+            self.assertGreaterEqual(found["torch.gap_rises_count"], 5)
+            self.assertGreater(found["torch.gap_risen_bytes"], 10 * GIB)
+            verdict, = laboratory.judge(JUDGE, [run])
+            self.assertEqual((verdict["class"], verdict["path"][-1]["node"]), ("leak", "leak-outside-torch"))
+
     # generator, seed; GiB of the GPU, MiB of the driver and the context; seconds of a step and of the first one, how busy
     ONCE_WRONG = {
         "a leak that begins half way": ("late_start", 987369433, 48, 92, 352, 0.0406, 3.66, 0.837, "leak"),
@@ -395,6 +413,8 @@ class Verdicts(unittest.TestCase):
             "adapters_within_bound", 3604540751, 128, 81, 288, 0.009, 0.715, 0.033, "fragmentation"),
         "grids that stay between large pieces": (
             "patches_regridded", 4135517945, 64, 24, 567, 0.495, 2.44, 0.54, "fragmentation"),
+        "a leak whose steps have the addresses of the steps before": (
+            "moe_router_monitor_from_late", 3565200364, 64, 125, 429, 1.5754759816635509, 2.1052061002633424, 0.46920346682795966, "leak"),
         "a cache that has filled": ("adapters_of_all_ranks", 2384333781, 32, 100, 657, 0.118, 16.4, 0.715, "capacity")}
 
     def test_programs_that_once_got_a_wrong_answer(self):

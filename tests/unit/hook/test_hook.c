@@ -236,6 +236,9 @@ static void test_gap_to_the_driver(void **state)
     assert_in_range(sink_integer(out, "torch.gap_slope_bytes_per_s") / 1000, 8300, 8500);
     assert_in_range(sink_integer(out, "torch.gap_growth_bytes") / MIB, 650, 720);
     assert_int_equal(sink_integer(out, "torch.gap_steady"), 1);
+    assert_int_equal(sink_integer(out, "torch.gap_risen_bytes"), 99 * 8 * MIB);
+    assert_int_equal(sink_integer(out, "torch.gap_rises_count"), 19); /* 32 MiB are no rise: five readings of 8 are one */
+    assert_int_equal(sink_integer(out, "torch.gap_largest_rise_bytes"), 40 * MIB);
     assert_in_range(sink_integer(out, "torch.gap_watched_ms"), 88000, 90000);
     sink_free(out);
     write_bytes(temp_path("run/samples.0000"), "", 0);
