@@ -16,7 +16,7 @@
 #include "base/err.h"
 
 #define DEFINES_MAX 96
-#define RULES_MAX 400
+#define RULES_MAX 1024 /* half for a site's own */
 /* A search step takes some ten nanoseconds: a line on which a rule gives up costs milliseconds. */
 #define MATCH_LIMIT 400000
 #define DEPTH_LIMIT 200000
