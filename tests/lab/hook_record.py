@@ -151,7 +151,7 @@ class Recorder:
         self.used.append((device.base + own + device.others, own, device.others))
 
     def _read_driver(self):
-        """What the driver says of each process, which the sampler reads each second."""
+        """The driver's count of each process, which the sampler reads each second."""
         self._count_device()
         self.samples.add(self.now_ns, self.used[-1][1])
         self.driver_due_ns = self.now_ns + driver_record.PERIOD_NS

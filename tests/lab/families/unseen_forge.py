@@ -26,7 +26,7 @@ def transformer(rng, budget, vocabulary, width=HALF, deepest=32):
 
 
 def saved(tokens, hidden, layers, width=HALF, parts=(4, 1, 8)):
-    """What each layer keeps for the backward pass."""
+    """Each layer's part that is kept for the backward pass."""
     return [[at_least(tokens * hidden * width * part) for part in parts] for _ in range(layers)]
 
 

@@ -257,7 +257,7 @@ static void a_long_last_step_is_no_leak(void **state)
     assert_false(k.steady);
 }
 
-/* What was in use at all looks of some steps at the last level mark, and went: 5 of 100 may. */
+/* At the last level mark 5 of 100 may have been in use at all looks of some steps, and be gone now. */
 static void memory_that_lives_long_is_no_late_leak(void **state)
 {
     (void)state;
