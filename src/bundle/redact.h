@@ -73,6 +73,8 @@ void redactor_reserve(struct redactor *, const char *text, size_t len);
  * value gives them away. Call it for all texts before redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
+/* Learns the value of a variable or an option, whole, if the name asks for a secret. 0 or -ENOMEM. */
+int redactor_learn_value(struct redactor *, const char *name, const char *value);
 /* True: the next texts are measurements, not written by somebody (/proc/meminfo, versions of packages, hashes
  * of models), so a word that the vocabulary lacks is no name. Known and learned names are hidden, and all
  * other rules apply, as elsewhere. */

@@ -406,6 +406,22 @@ static int add_neighbours(struct redactor *r)
     return e;
 }
 
+/* A rule for texts ends a folder's name at a blank. Here its end is known. */
+static int add_names_with_blanks(struct redactor *r, const char *path)
+{
+    int e = 0;
+    for (const char *at = path; e == 0 && *at != '\0';) {
+        size_t len = strcspn(at, "/");
+        char name[NAME_MAX + 1];
+        if (len >= 5 && len < sizeof name && memchr(at, ' ', len) != NULL) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)len, at);
+            e = redactor_add(r, REDACT_PROJECT, name);
+        }
+        at += len + (at[len] == '/');
+    }
+    return e;
+}
+
 /* Variables whose values are folders where work is done. */
 static int add_places(struct redactor *r, const char *cwd)
 {
@@ -435,6 +451,8 @@ int redactor_add_around(struct redactor *r, const char *cwd)
         e = add_neighbours(r);
     if (e == 0)
         e = add_places(r, a->cwd);
+    if (e == 0)
+        e = add_names_with_blanks(r, a->cwd);
     redact_numbers_back(r, known);
     (void)munmap(a, sizeof *a);
     return e;

@@ -91,6 +91,10 @@ void redact_apply(struct redactor *, const struct redact_text *t, const struct r
 int redact_learn_span(struct redactor *, const struct redact_text *t,
                       const struct redact_span *span);
 
+/* redact_names.c: from now on, looks everywhere for what is the value of a variable or an option that asks for a secret, with
+ * its blanks and quotes. 0 or -ENOMEM. */
+int redact_learn_whole(struct redactor *, const char *value, size_t len, const char *label);
+
 /* --- redact_fold.c: tokens that were cut in two --- */
 
 struct redact_folded {

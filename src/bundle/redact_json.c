@@ -113,6 +113,51 @@ static int search_named(const struct walk *w, const char *name, const char *valu
     return e;
 }
 
+/* A letter and a digit: behind some names ("--token") only such a value is a secret. */
+static bool looks_made(const char *value)
+{
+    return strlen(value) >= 8 && strpbrk(value, "0123456789") != NULL &&
+           strpbrk(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL;
+}
+
+/* Does a rule hide such a value behind the name ("--password", "SMTP_PASSWORD")? *ret: its span. The value itself may have
+ * blanks and quotes, at which a rule for texts would end. */
+static bool asks_for_secret(const struct walk *w, const char *name, const char *value, struct redact_span *ret)
+{
+    static const char *const words[] = {"pass", "pwd", "secret", "token", "key", "cred", "auth", "mnemonic", "psk"};
+    const char *any = looks_made(value) ? "tulip7wagon42" : "tulipwagon"; /* say nothing themselves */
+    struct buf line = BUF_INIT;
+    struct redact_spans spans = {0};
+    bool found = false;
+    for (size_t i = 0; !found && i < sizeof words / sizeof words[0]; i++)
+        found = strcasestr(name, words[i]) != NULL;
+    if (!found)
+        return false;
+    buf_printf(&line, "%s=%s", name, any);
+    const struct redact_text t = {buf_str(&line), line.len};
+    bool failed = buf_failed(&line) || redact_search(w->redactor, &t, false, &spans) < 0;
+    found = false;
+    for (size_t i = 0; !failed && !found && i < spans.count; i++) {
+        found = spans.list[i].kind == REDACT_SECRET && spans.list[i].rule != NULL && spans.list[i].from == strlen(name) + 1;
+        *ret = spans.list[i];
+    }
+    free(spans.list);
+    buf_release(&line);
+    return found;
+}
+
+/* None, a variable, a mask: no value. */
+static bool is_no_value(const char *value)
+{
+    static const char *const words[] = {"none", "null", "nil", "true", "false", "yes", "no", "unset", "default", "unknown"};
+    size_t len = strlen(value);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(value, words[i]) == 0)
+            return true;
+    return len <= 3 || value[strspn(value, "*.xX-")] == '\0' || strchr("$%/~", value[0]) != NULL ||
+           (value[0] == '<' && strchr(value, '>') == value + len - 1);
+}
+
 static int set_string(cJSON *item, const struct buf *text)
 {
     char *copy = buf_failed(text) ? NULL : cJSON_malloc(text->len + 1);
@@ -152,6 +197,15 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
         cJSON_IsString(item) && t.len > 0 ? redact_search(w->redactor, &t, w->learning, spans) : 0;
     if (r == 0 && name != NULL && t.len > 0)
         r = search_named(w, name, value, spans);
+    struct redact_span whole;
+    if (r == 0 && name != NULL && cJSON_IsString(item) && !is_no_value(value) && asks_for_secret(w, name, value, &whole)) {
+        whole.from = 0;
+        whole.to = t.len;
+        redact_spans_add(spans, whole);
+        r = spans->failed;
+        if (r == 0 && w->learning)
+            r = redact_learn_whole(w->redactor, value, t.len, whole.label);
+    }
     if (r == 0 && w->learning)
         return learn_spans(w, &t, spans);
     if (r < 0 || spans->count == 0)
@@ -275,4 +329,13 @@ int redactor_learn_json(struct redactor *redactor, const struct cJSON *document)
 {
     const struct walk w = {redactor, NULL, true};
     return walk(&w, &(struct place){0}, (cJSON *)(uintptr_t)document); /* learning alters nothing */
+}
+
+int redactor_learn_value(struct redactor *redactor, const char *name, const char *value)
+{
+    const struct walk w = {redactor, NULL, true};
+    struct redact_span span;
+    if (is_no_value(value) || !asks_for_secret(&w, name, value, &span))
+        return 0;
+    return redact_learn_whole(redactor, value, strlen(value), span.label);
 }

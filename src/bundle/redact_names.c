@@ -307,6 +307,26 @@ static int learn_secret(struct redactor *r, const char *p, size_t len, const cha
     return 0;
 }
 
+/* One word of letters alone may be any word, and a number any number. */
+int redact_learn_whole(struct redactor *r, const char *value, size_t len, const char *label)
+{
+    size_t letters = 0, digits = 0;
+    for (size_t i = 0; i < len; i++) {
+        letters += isalpha((unsigned char)value[i]) != 0;
+        digits += isdigit((unsigned char)value[i]) != 0;
+    }
+    if (len < SECRET_LEARNED_MIN || len > SECRET_LEARNED_MAX || letters == len || digits == len ||
+        r->literals >= LITERALS_MAX)
+        return 0;
+    struct redact_name *name = redact_name_of(r, REDACT_SECRET, value, len);
+    if (make_literal(r, name) < 0)
+        return -ENOMEM;
+    if (name->label != NULL)
+        return 0;
+    name->label = label;
+    return learn_encoded(r, value, len, label);
+}
+
 static bool is_name_char(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' ||

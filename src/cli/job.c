@@ -163,6 +163,31 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
     return r;
 }
 
+/* The end of a value is known here: a password may have blanks and quotes. */
+static int learn_values(struct job *job, const char *const *environ_list)
+{
+    int r = 0;
+    for (const char *const *entry = environ_list; r == 0 && *entry != NULL; entry++) {
+        const char *sign = strchr(*entry, '=');
+        char name[128];
+        if (sign == NULL || sign == *entry || (size_t)(sign - *entry) >= sizeof name)
+            continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)(sign - *entry), *entry);
+        r = redactor_learn_value(job->redactor, name, sign + 1);
+    }
+    for (const char *const *word = job->ctx.argv; r == 0 && word[0] != NULL; word++) {
+        if (word[0][0] == '-' && word[1] != NULL)
+            r = redactor_learn_value(job->redactor, word[0], word[1]);
+        const char *sign = word[0][0] == '-' ? strchr(word[0], '=') : NULL;
+        char name[128];
+        if (r == 0 && sign != NULL && (size_t)(sign - word[0]) < sizeof name) {
+            (void)snprintf(name, sizeof name, "%.*s", (int)(sign - word[0]), word[0]);
+            r = redactor_learn_value(job->redactor, name, sign + 1);
+        }
+    }
+    return r;
+}
+
 /* Secrets in the environment and the command line are searched for in every file: a traceback shows the
  * value of a variable without its name. */
 static void learn_about_run(struct job *job)
@@ -178,7 +203,7 @@ static void learn_about_run(struct job *job)
         buf_putc(&text, ' ');
     }
     buf_printf(&text, "\n./%s\n", run_info_program(&job->info)); /* as one starts it: rule identifier-of-program */
-    if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0)
+    if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0 || learn_values(job, list) < 0)
         job_row(job, "redaction", COLLECT_PARTIAL, "no memory for the names in the environment",
                 0);
     if (text.data != NULL)

@@ -185,6 +185,22 @@ static int put_text(const char *text, size_t len)
     return r;
 }
 
+/* A string of JSON ends at its first NUL: each becomes U+FFFD. */
+static void put_in_outcome(struct redact_line *line, const char *text, size_t len)
+{
+    struct buf whole;
+    buf_init(&whole, 3 * len + 1);
+    for (size_t at = 0; at < len; at++) {
+        size_t n = strnlen(text + at, len - at);
+        buf_append(&whole, text + at, n);
+        at += n;
+        if (at < len)
+            buf_puts(&whole, "\xef\xbf\xbd");
+    }
+    outcome_text(&line->outcome, "text", buf_str(&whole));
+    buf_release(&whole);
+}
+
 static int redact_log(struct redact_line *line, const char *path, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -197,7 +213,7 @@ static int redact_log(struct redact_line *line, const char *path, struct rc_err 
     if (r == 0 && line->privacy.preview)
         stage_print_preview_end(line->redactor);
     else if (r == 0 && line->json)
-        outcome_text(&line->outcome, "text", text != NULL ? text : "");
+        put_in_outcome(line, text, len);
     else if (r == 0)
         r = put_text(text, len);
     if (r < 0) {

@@ -401,6 +401,9 @@ class OptionsOfVerbs(Claims):
         told = self.json("redact", "--json", log)
         self.assertEqual((told["text"], told["preview"]), (clean, False))
         self.assertGreater(sum(told["replaced"].values()), 0)
+        with open(log, "ab") as file:
+            file.write(b"a\0b\n")
+        self.assertTrue(self.json("redact", "--json", log)["text"].endswith("a\ufffdb\n"))
         self.assertIn("/home/marlowe", self.out("redact", "--keep=homes,users", log))
         done = self.verb("redact", "--preview", log)
         self.assertIn("/home/marlowe", done.stdout + done.stderr)

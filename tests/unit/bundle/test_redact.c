@@ -270,6 +270,55 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
+/* A document knows the end of a value: blanks, quotes and brackets are part of a password. */
+static void test_json_hides_secrets_whole(void **state)
+{
+    (void)state;
+    static const char in[] =
+        "[\"x\",\"--password\",\"Tr0ub4dor&3 x9!kQpp\",\"--token\",\"x'tail0fit99\",\"--secret\",\"<angle>rest6\","
+        "\"--sort-key\",\"col7 name8\",\"--max-tokens\",\"512\"]";
+    static const char want[] =
+        "[\"x\",\"--password\",\"<secret:named>\",\"--token\",\"<secret:named-odd>\",\"--secret\",\"<secret:named>\","
+        "\"--sort-key\",\"col7 name8\",\"--max-tokens\",\"512\"]";
+    struct redactor *r = redactor_new();
+    cJSON *doc = cJSON_Parse(in);
+    assert_int_equal(redact_json(r, doc, NULL), 0);
+    char *out = cJSON_PrintUnformatted(doc);
+    assert_string_equal(out, want);
+    free(out);
+    cJSON_Delete(doc);
+    redactor_free(r);
+}
+
+/* ... and it is hidden where a program prints it. */
+static void test_values_are_learned_whole(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"longer secret pass phrase", "x'tail0fit99", "a+b/c=9xYz", "ab\"c1dEfg", "tr&il<ing>9"};
+    static const char *const others[][2] = {
+        {"SMTP_PASSWORD", "carpets"}, {"SMTP_PASSWORD", "20261129"}, {"SMTP_PASSWORD", "$HOME/x y9"}, {"GREETING", "good morning 99"}};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char text[80];
+        struct redactor *r = redactor_new();
+        assert_int_equal(redactor_learn_value(r, "SMTP_PASSWORD", values[i]), 0);
+        (void)snprintf(text, sizeof text, "loss is %s and done", values[i]);
+        char *out = redacted(r, text);
+        assert_string_equal(out, "loss is <secret:named> and done");
+        free(out);
+        redactor_free(r);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char text[80];
+        struct redactor *r = redactor_new();
+        assert_int_equal(redactor_learn_value(r, others[i][0], others[i][1]), 0);
+        (void)snprintf(text, sizeof text, "loss is %s and done", others[i][1]);
+        char *out = redacted(r, text);
+        assert_null(strstr(out, "<secret"));
+        free(out);
+        redactor_free(r);
+    }
+}
+
 /* Seconds of CPU for an object, or a list, of so many members: how it opens, each one before and after its number, how it ends. */
 static double seconds_of_members(const char *const row[4], int count)
 {
@@ -479,7 +528,7 @@ static void test_no_text_is_much_slower_than_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_values_are_learned_whole),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),

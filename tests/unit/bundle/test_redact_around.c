@@ -193,6 +193,18 @@ static void test_machine(void **state)
     assert_int_equal(rmdir(top), 0);
 }
 
+/* A rule for texts ends a folder's name at a blank. */
+static void test_a_folder_with_blanks(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_add_around(r, "/tmp/cwdt/Acme Secret Project Zeta"), 0);
+    RC_AUTO_FREE char *out = redacted(r, "in /tmp/cwdt/Acme Secret Project Zeta, line 3");
+    assert_null(strstr(out, "Secret"));
+    assert_null(strstr(out, "Zeta"));
+    redactor_free(r);
+}
+
 /* A file that others can write must not decide what is hidden, and evidence must not become a hidden
  * name. */
 static void test_names_of_others(void **state)
@@ -237,7 +249,7 @@ int main(void)
         cmocka_unit_test(test_invisible_characters),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_machine),
-        cmocka_unit_test(test_names_of_others),
+        cmocka_unit_test(test_a_folder_with_blanks), cmocka_unit_test(test_names_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
