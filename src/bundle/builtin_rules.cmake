@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # INPUT without its examples and comments, which only its tests and its readers need, as an array of bytes in OUTPUT
 # (a string literal that long is not standard C). Of each list of known words only what differs from the word before is
-# there ("known-sorted", redact_rules.h): half of the bytes, and less of the wheel.
+# there ("known-sorted", redact_rules.c): half of the bytes, and less of the wheel.
 file(READ ${INPUT} text)
 string(REGEX REPLACE "\n[ \t]*(match |never |#)[^\n]*" "" text "\n${text}")
 string(REGEX MATCHALL "\nknown [a-z]+ [^\n]*" lines "${text}")

@@ -120,9 +120,29 @@ static bool looks_made(const char *value)
            strpbrk(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL;
 }
 
-/* Does a rule hide such a value behind the name ("--password", "SMTP_PASSWORD")? *ret: its span. The value itself may have
- * blanks and quotes, at which a rule for texts would end. */
-static bool asks_for_secret(const struct walk *w, const char *name, const char *value, struct redact_span *ret)
+/* "$NAME", "${NAME}", "%NAME%" */
+static bool is_variable(const char *value, size_t len)
+{
+    static const char name[] = "{}_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return (value[0] == '$' && value[1 + strspn(value + 1, name)] == '\0') ||
+           (value[0] == '%' && len > 1 && strchr(value + 1, '%') == value + len - 1);
+}
+
+/* None, a variable, a path, a mask: no value. */
+static bool is_no_value(const char *value)
+{
+    static const char *const words[] = {"none", "null", "nil", "true", "false", "yes", "no", "unset", "default", "unknown"};
+    size_t len = strlen(value);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcasecmp(value, words[i]) == 0)
+            return true;
+    return len <= 3 || value[strspn(value, "*.xX-")] == '\0' || value[0] == '/' || value[0] == '~' || is_variable(value, len) ||
+           (value[0] == '<' && strchr(value, '>') == value + len - 1);
+}
+
+/* Does a rule hide such a value behind the name ("--password", "SMTP_PASSWORD")? The value itself may have blanks and quotes,
+ * at which a rule for texts would end. 1 with the rule's span, 0, -errno. */
+static int asks_for_secret(const struct walk *w, const char *name, const char *value, struct redact_span *ret)
 {
     static const char *const words[] = {"pass", "pwd", "secret", "token", "key", "cred", "auth", "mnemonic", "psk"};
     const char *any = looks_made(value) ? "tulip7wagon42" : "tulipwagon"; /* say nothing themselves */
@@ -131,31 +151,18 @@ static bool asks_for_secret(const struct walk *w, const char *name, const char *
     bool found = false;
     for (size_t i = 0; !found && i < sizeof words / sizeof words[0]; i++)
         found = strcasestr(name, words[i]) != NULL;
-    if (!found)
-        return false;
+    if (!found || is_no_value(value))
+        return 0;
     buf_printf(&line, "%s=%s", name, any);
     const struct redact_text t = {buf_str(&line), line.len};
-    bool failed = buf_failed(&line) || redact_search(w->redactor, &t, false, &spans) < 0;
-    found = false;
-    for (size_t i = 0; !failed && !found && i < spans.count; i++) {
-        found = spans.list[i].kind == REDACT_SECRET && spans.list[i].rule != NULL && spans.list[i].from == strlen(name) + 1;
+    int r = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, false, &spans);
+    for (size_t i = 0; r == 0 && i < spans.count; i++) {
         *ret = spans.list[i];
+        r = ret->kind == REDACT_SECRET && ret->rule != NULL && ret->from == strlen(name) + 1;
     }
     free(spans.list);
     buf_release(&line);
-    return found;
-}
-
-/* None, a variable, a mask: no value. */
-static bool is_no_value(const char *value)
-{
-    static const char *const words[] = {"none", "null", "nil", "true", "false", "yes", "no", "unset", "default", "unknown"};
-    size_t len = strlen(value);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcasecmp(value, words[i]) == 0)
-            return true;
-    return len <= 3 || value[strspn(value, "*.xX-")] == '\0' || strchr("$%/~", value[0]) != NULL ||
-           (value[0] == '<' && strchr(value, '>') == value + len - 1);
+    return r;
 }
 
 static int set_string(cJSON *item, const struct buf *text)
@@ -198,7 +205,9 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
     if (r == 0 && name != NULL && t.len > 0)
         r = search_named(w, name, value, spans);
     struct redact_span whole;
-    if (r == 0 && name != NULL && cJSON_IsString(item) && !is_no_value(value) && asks_for_secret(w, name, value, &whole)) {
+    if (r == 0 && name != NULL && cJSON_IsString(item))
+        r = asks_for_secret(w, name, value, &whole);
+    if (r > 0) {
         whole.from = 0;
         whole.to = t.len;
         redact_spans_add(spans, whole);
@@ -335,7 +344,6 @@ int redactor_learn_value(struct redactor *redactor, const char *name, const char
 {
     const struct walk w = {redactor, NULL, true};
     struct redact_span span;
-    if (is_no_value(value) || !asks_for_secret(&w, name, value, &span))
-        return 0;
-    return redact_learn_whole(redactor, value, strlen(value), span.label);
+    int r = asks_for_secret(&w, name, value, &span);
+    return r > 0 ? redact_learn_whole(redactor, value, strlen(value), span.label) : r;
 }

@@ -163,27 +163,29 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
     return r;
 }
 
+/* "NAME=value", "--option=value" */
+static int learn_pair(struct job *job, const char *pair)
+{
+    const char *sign = strchr(pair, '=');
+    char name[128];
+    if (sign == NULL || sign == pair || (size_t)(sign - pair) >= sizeof name)
+        return 0;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(sign - pair), pair);
+    return redactor_learn_value(job->redactor, name, sign + 1);
+}
+
 /* The end of a value is known here: a password may have blanks and quotes. */
 static int learn_values(struct job *job, const char *const *environ_list)
 {
     int r = 0;
-    for (const char *const *entry = environ_list; r == 0 && *entry != NULL; entry++) {
-        const char *sign = strchr(*entry, '=');
-        char name[128];
-        if (sign == NULL || sign == *entry || (size_t)(sign - *entry) >= sizeof name)
-            continue;
-        (void)snprintf(name, sizeof name, "%.*s", (int)(sign - *entry), *entry);
-        r = redactor_learn_value(job->redactor, name, sign + 1);
-    }
+    for (const char *const *entry = environ_list; r == 0 && *entry != NULL; entry++)
+        r = learn_pair(job, *entry);
     for (const char *const *word = job->ctx.argv; r == 0 && word[0] != NULL; word++) {
-        if (word[0][0] == '-' && word[1] != NULL)
+        if (word[0][0] != '-')
+            continue;
+        r = learn_pair(job, word[0]);
+        if (r == 0 && word[1] != NULL)
             r = redactor_learn_value(job->redactor, word[0], word[1]);
-        const char *sign = word[0][0] == '-' ? strchr(word[0], '=') : NULL;
-        char name[128];
-        if (r == 0 && sign != NULL && (size_t)(sign - word[0]) < sizeof name) {
-            (void)snprintf(name, sizeof name, "%.*s", (int)(sign - word[0]), word[0]);
-            r = redactor_learn_value(job->redactor, name, sign + 1);
-        }
     }
     return r;
 }

@@ -294,9 +294,9 @@ static void test_json_hides_secrets_whole(void **state)
 static void test_values_are_learned_whole(void **state)
 {
     (void)state;
-    static const char *const values[] = {"longer secret pass phrase", "x'tail0fit99", "a+b/c=9xYz", "ab\"c1dEfg", "tr&il<ing>9"};
+    static const char *const values[] = {"longer secret pass phrase", "x'tail0fit99", "a+b/c=9xYz", "ab\"c1dEfg", "tr&il<ing>9", "$ecret Word9"};
     static const char *const others[][2] = {
-        {"SMTP_PASSWORD", "carpets"}, {"SMTP_PASSWORD", "20261129"}, {"SMTP_PASSWORD", "$HOME/x y9"}, {"GREETING", "good morning 99"}};
+        {"SMTP_PASSWORD", "carpets"}, {"SMTP_PASSWORD", "20261129"}, {"SMTP_PASSWORD", "${HOME_OF_9}"}, {"GREETING", "good morning 99"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[80];
         struct redactor *r = redactor_new();
