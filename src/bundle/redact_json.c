@@ -204,7 +204,7 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
         cJSON_IsString(item) && t.len > 0 ? redact_search(w->redactor, &t, w->learning, spans) : 0;
     if (r == 0 && name != NULL && t.len > 0)
         r = search_named(w, name, value, spans);
-    struct redact_span whole;
+    struct redact_span whole = {0};
     if (r == 0 && name != NULL && cJSON_IsString(item))
         r = asks_for_secret(w, name, value, &whole);
     if (r > 0) {
@@ -343,7 +343,7 @@ int redactor_learn_json(struct redactor *redactor, const struct cJSON *document)
 int redactor_learn_value(struct redactor *redactor, const char *name, const char *value)
 {
     const struct walk w = {redactor, NULL, true};
-    struct redact_span span;
+    struct redact_span span = {0};
     int r = asks_for_secret(&w, name, value, &span);
     return r > 0 ? redact_learn_whole(redactor, value, strlen(value), span.label) : r;
 }
