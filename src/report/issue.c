@@ -19,6 +19,7 @@
 #include "diagnose/tree.h"
 #include "report/html.h"
 #include "report/internal.h"
+#include "report/markup.h"
 #include "report/report.h"
 
 #define LINK_BYTES_MAX 7000u /* GitHub answers 414 above 8,192 */
@@ -26,6 +27,7 @@
 #define LINE_BYTES 400
 #define LOG_LINES 60
 #define ROCMINFO_LINES 400
+#define SUMMARY_LINES 400
 #define GPUS_MAX 16
 
 struct issue {
@@ -72,7 +74,8 @@ static void code_block(const char *text, size_t max, struct buf *out)
     buf_puts(out, "```\n");
 }
 
-/* The summary up to its technical part; the bundle has the rest. */
+/* The summary up to its technical part; the bundle has the rest. A summary that a stranger wrote may
+ * hold markup: then all of it stands in a code block. */
 static void problem(const struct issue *issue, struct buf *out)
 {
     const char *text = issue->in->summary;
@@ -83,6 +86,10 @@ static void problem(const struct issue *issue, struct buf *out)
     RC_AUTO_FREE char *part = strndup(text, len);
     if (part == NULL)
         return;
+    if (markup_is_foreign(part)) {
+        code_block(part, SUMMARY_LINES, out);
+        return;
+    }
     for (const char *line = part; *line != '\0';) { /* headings one level below those of the form */
         size_t n = strcspn(line, "\n");
         if (strncmp(line, "## ", 3) == 0)

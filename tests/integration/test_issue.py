@@ -86,6 +86,22 @@ class Issue(support.BundleCase):
             os.chmod(folder, 0o700)
         self.assertNotIn("that you made", self.verb("issue", self.bundle.path).stderr)
 
+    def test_a_forged_summary_stays_in_code(self):
+        """A summary that its maker did not leave as it was: nothing in it means anything to the tracker."""
+        def forge(name, data):
+            return data.replace(b"\n## ", b"\nthanks @everyone, see #1 and [here](http://e.example) <img src=x>\n```\n## ", 1) \
+                if name == "SUMMARY.md" else data
+        forged = self.changed_bundle(self.bundle, forge)
+        for tracker in self.trackers:
+            done = self.verb("issue", "--json", "--for", tracker["name"], forged)
+            body = json.loads(done.stdout)["body"]
+            text, is_open = outside_of_code(body)
+            self.assertFalse(is_open, tracker["name"])
+            for word in ("@everyone", "#1", "](", "<img"):
+                self.assertNotIn(word, text)
+                self.assertIn(word, body)
+        self.assertIn("\n#### What to try", "\n" + outside_of_code(self.made()["body"])[0])  # the one that is ours stays a text
+
     def test_wrong_use(self):
         done = self.verb("issue", "--for", "nobody", self.bundle.path)
         self.assertEqual((done.returncode, done.stdout), (125, ""))
