@@ -240,9 +240,20 @@ static int open_regular(int dirfd, const char *name, int flags)
     return S_ISREG(st.st_mode) ? rc_take_fd(&fd) : -ENXIO;
 }
 
+/* A folder that somebody put in the place of the file: it keeps its contents, under another name. Not where `name` is
+ * a path, which may be a user's. */
+static bool put_folder_aside(int dirfd, const char *name)
+{
+    char aside[FS_PATH_MAX];
+    int n = snprintf(aside, sizeof aside, "%s.folder", name);
+    return dirfd != AT_FDCWD && n > 0 && (size_t)n < sizeof aside && renameat(dirfd, name, dirfd, aside) == 0;
+}
+
 int fs_open_write(int dirfd, const char *name, int flags)
 {
     int fd = open_regular(dirfd, name, flags);
+    if (fd == -EISDIR && put_folder_aside(dirfd, name))
+        fd = open_regular(dirfd, name, flags);
     if (fd != -ENXIO && fd != -ELOOP)
         return fd;
     if ((flags & O_APPEND) != 0)
@@ -265,7 +276,8 @@ int fs_write_file_at(int dirfd, const char *name, const void *data, size_t len, 
     int closed = fs_close(fd);
     if (r == 0)
         r = closed;
-    if (r == 0 && renameat(dirfd, temporary, dirfd, name) != 0)
+    if (r == 0 && renameat(dirfd, temporary, dirfd, name) != 0 &&
+        !(errno == EISDIR && put_folder_aside(dirfd, name) && renameat(dirfd, temporary, dirfd, name) == 0))
         r = -errno;
     if (r < 0)
         (void)unlinkat(dirfd, temporary, 0);

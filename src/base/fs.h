@@ -80,7 +80,8 @@ int fs_close(int fd);
  * Opens `name` in dirfd (AT_FDCWD: a path) for writing, with `flags` of open(2) such as O_RDWR | O_APPEND;
  * creates it (0600) where it is missing. A link, a pipe or a device that somebody laid there is replaced by a
  * regular file, so that nothing waits for the reader of a pipe. With O_APPEND it is -ELOOP instead: what was
- * written before is gone, too. Returns the descriptor (O_CLOEXEC), or -errno.
+ * written before is gone, too. A folder in a dirfd that is not AT_FDCWD gets another name (NAME.folder).
+ * Returns the descriptor (O_CLOEXEC), or -errno.
  */
 int fs_open_write(int dirfd, const char *name, int flags);
 

@@ -235,6 +235,8 @@ int verb_list(int argc, char *argv[])
     }
     prune_release(&line.found);
     if (line.rows == 0 && line.rank_records == 0 && failed == 0 && !line.json)
-        (void)say_line(stdout, "%s", line.class_name != NULL ? "no bundle of this class" : "no bundles, no unfinished runs");
+        (void)say_line(stdout, "%s", line.class_name != NULL ? "no bundle of this class"
+                                     : at < argc             ? "no bundles in there; unfinished runs are listed without a folder"
+                                                             : "no bundles, no unfinished runs");
     return failed > 0 || fflush(stdout) != 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

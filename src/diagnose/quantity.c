@@ -216,8 +216,8 @@ static double unit_factor(struct text *rest, enum quantity_unit *unit)
     size_t skipped = (size_t)(word.at - size.at), n = 0;
     while (n < word.len && n < 8 && is_letter(word.at[n]))
         n++;
-    if (n == 0 || n >= 8 || skipped > 1 || (n < word.len && word.at[n] == '='))
-        return 1; /* in "12000 t=41s" t is the next name */
+    if (n == 0 || n >= 8 || skipped > 1 || (n < word.len && (word.at[n] == '=' || isdigit((unsigned char)word.at[n]))))
+        return 1; /* in "12000 t=41s" t is the next name, "20261129T101929Z" is a time */
     memcpy(one + 1, word.at, n);
     int64_t bytes = 0;
     struct text probe = {one, n + 1};

@@ -331,6 +331,8 @@ static double take_unit(struct text *in, unsigned rule)
     size_t n = 0;
     while (n < in->len && n < 8 && isalpha((unsigned char)in->at[n]))
         n++;
+    if (n < in->len && isdigit((unsigned char)in->at[n]))
+        return 0; /* "20261129T101929Z" is a time */
     for (size_t i = 0; n > 0 && i < sizeof units / sizeof units[0]; i++) {
         if (strlen(units[i].word) == n && strncasecmp(units[i].word, in->at, n) == 0) {
             *in = text_skip(*in, n);

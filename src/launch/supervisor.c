@@ -311,7 +311,9 @@ int launch_run(const struct launch_options *options, char *const argv[])
     hang_tell(&s.hang, options);
     crossing_tell(&s.crossing, options);
     int status = own_status(&s, argv);
-    if (s.shared->exec_errno != 0)
+    if (!shared_is_intact(s.shared))
+        supervisor_tell_overwritten(&s);
+    else if (s.shared->exec_errno != 0)
         supervisor_end_recorder(&s, 1);
     else
         supervisor_finish(&s);

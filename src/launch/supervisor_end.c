@@ -183,6 +183,15 @@ static void ask_about_bundle(const struct supervisor *s)
         keep_bundle_ask(path, s->signal_fd);
 }
 
+/* The recorder has copied what there was before. */
+void supervisor_tell_overwritten(struct supervisor *s)
+{
+    helper_kill(&s->helpers, HELPER_RECORDER);
+    if (!s->options->quiet)
+        (void)say_line(stderr, "rocmcrash: the program overwrote the memory that it shares with rocmcrash: no bundle; "
+                               "'rocmcrash recover' makes one of what was recorded before");
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);

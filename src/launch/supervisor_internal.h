@@ -80,6 +80,8 @@ void supervisor_end_recorder(struct supervisor *s, uint32_t done);
 void supervisor_count_refusals(const struct supervisor *s);
 /* Decide, and have the bundle made. */
 void supervisor_finish(struct supervisor *s);
+/* Instead of it, where the program has overwritten the shared memory. */
+void supervisor_tell_overwritten(struct supervisor *s);
 /* Does not return, but for pid 1: 128 + signal. */
 int supervisor_leave_by_signal(int signo);
 

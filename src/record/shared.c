@@ -101,6 +101,11 @@ struct shared *shared_create(int *ret_fd, struct rc_err *err)
     return s;
 }
 
+bool shared_is_intact(const struct shared *s)
+{
+    return s->magic == SHARED_MAGIC && s->version == SHARED_VERSION && s->size == sizeof *s;
+}
+
 struct shared *shared_map(int fd, struct rc_err *err)
 {
     struct stat st;
@@ -113,9 +118,9 @@ struct shared *shared_map(int fd, struct rc_err *err)
         (void)rc_err_errno(err, -errno, "cannot map the shared memory of the run");
         return NULL;
     }
-    if (s->magic != SHARED_MAGIC || s->version != SHARED_VERSION || s->size != sizeof *s) {
+    if (!shared_is_intact(s)) {
         (void)munmap(s, sizeof *s);
-        (void)rc_err_set(err, -EINVAL, "shared memory of another version of rocmcrash");
+        (void)rc_err_set(err, -EINVAL, "the shared memory is of another version of rocmcrash, or was overwritten");
         return NULL;
     }
     return s;

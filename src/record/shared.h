@@ -326,7 +326,9 @@ void shared_set_supervisor(struct shared *s);
 /* Its pid, in it and in those that it forked; 0 = none. Whoever acts on its death asks this and not run.supervisor_pid:
  * the target's user can write to the shared memory. */
 pid_t shared_supervisor(void);
-/* Maps the memory that another process made; checks magic, version and size. */
+/* Magic, version and size are right. The target's user can overwrite them. */
+bool shared_is_intact(const struct shared *s);
+/* Maps the memory that another process made, if it is intact. */
 struct shared *shared_map(int fd, struct rc_err *err);
 /* Ask the sampler for all counters now, and for what process `pid` holds; returns the number of the
  * request, which comes back in impact_answer. Does not wait. */

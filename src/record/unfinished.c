@@ -15,10 +15,10 @@
 
 int rundir_lock(const char *run_dir)
 {
-    char path[FS_PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s/state", run_dir) >= sizeof path)
-        return -ENAMETOOLONG;
-    RC_AUTO_CLOSE int fd = fs_open_write(AT_FDCWD, path, O_RDWR);
+    RC_AUTO_CLOSE int folder = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -errno;
+    RC_AUTO_CLOSE int fd = fs_open_write(folder, "state", O_RDWR);
     if (fd < 0)
         return fd;
     int r = fs_lock(fd);

@@ -112,6 +112,53 @@ class Limits(support.Case):
             os.unlink(bundle.path)
             (os.unlink if os.path.isfile(state) else shutil.rmtree)(state)
 
+    FOLDERS = r"""
+import glob, os, time
+state = os.environ["ROCMCRASH_STATE_DIR"]
+while not glob.glob(state + "/runs/*/run.json"):
+    time.sleep(0.05)
+for path in glob.glob(state + "/runs/*/*"):
+    if os.path.isfile(path):
+        os.unlink(path)
+        os.makedirs(path + "/deep")
+os.write(2, b"last words\n")
+os.abort()
+"""
+
+    def test_folders_in_the_place_of_files(self):
+        """The program replaces each file of the run by a folder."""
+        bundle = self.only_bundle(self.run_it(PYTHON, "-c", self.FOLDERS))
+        self.assertEqual(bundle.text("output/stderr.txt"), "last words\n")
+        runs = self.path("state", "runs", "20260101T000000Z-1")
+        for name in ("run.json", "state", "kmsg"):
+            os.makedirs(os.path.join(runs, name, "deep"))
+        self.write("state/runs/20260101T000000Z-1/output.1", "HIP out of memory\n", 0o600)
+        os.chmod(runs, 0o700)
+        self.assertEqual(self.verb("recover").returncode, 0)
+        self.assertEqual(os.listdir(self.path("state", "runs")), [])
+
+    OVERWRITES = r"""
+import glob, os, sys
+ours = [os.getppid()]
+ours += [int(line.split()[1]) for line in open(f"/proc/{ours[0]}/status") if line.startswith("PPid")]
+for path in (path for pid in ours for path in glob.glob(f"/proc/{pid}/fd/*")):
+    if os.readlink(path).startswith("/memfd:rocmcrash ("):
+        fd = os.open(path, os.O_RDWR)
+        size = os.fstat(fd).st_size
+        for at in range(0, size, 4096):
+            os.pwrite(fd, bytes([int(sys.argv[1])]) * min(4096, size - at), at)
+        break
+os.abort()
+"""
+
+    def test_the_shared_memory_is_overwritten(self):
+        """No bundle, and the user is told so. The status stays."""
+        for byte in ("0", "255", "77"):
+            done = self.run_it(PYTHON, "-c", self.OVERWRITES, byte)
+            self.assertEqual(done.status, -signal.SIGABRT, done.stderr)
+            self.assertIn("overwrote the memory that it shares with rocmcrash", done.stderr)
+            self.assertEqual(done.bundles, [])
+
     def test_many_unfinished_runs(self):
         """They are not mentioned after a success. Each run removes some of the oldest. recover says how many remain."""
         runs = os.path.join(self.environ["ROCMCRASH_STATE_DIR"], "runs")
@@ -126,6 +173,7 @@ class Limits(support.Case):
         unknown = os.path.join(runs, "20200101T000100Z-1")
         os.unlink(os.path.join(unknown, "state"))
         os.mkdir(os.path.join(unknown, "state"))
+        os.makedirs(os.path.join(unknown, "state.folder", "deep"))  # so that the folder cannot be put aside
         self.assertEqual(self.run_it("/bin/sh", "-c", "sleep 0.5").stderr, "")
         self.assertEqual(len(os.listdir(runs)), 221)
         self.assertTrue(os.path.exists(os.path.join(unknown, "events")))

@@ -156,6 +156,14 @@ static void test_write_file_replaces_and_mkdir(void **state)
     assert_int_equal(fstatat(fd, "f", &st, 0), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     assert_int_equal(fs_write_file_at(fd, "no/such", "x", 1, false), -ENOENT);
+    assert_int_equal(mkdirat(fd, "folder", 0700), 0);
+    assert_int_equal(fs_write_file_at(fd, "folder", "one", 3, false), 0);
+    assert_int_equal(fstatat(fd, "folder.folder", &st, 0), 0);
+    assert_int_equal(mkdirat(fd, "other", 0700), 0);
+    assert_int_equal(fs_close(fs_open_write(fd, "other", O_WRONLY | O_APPEND)), 0);
+    (void)snprintf(path, sizeof path, "%s/a/b", dir);
+    assert_int_equal(fs_open_write(AT_FDCWD, path, O_WRONLY), -EISDIR); /* a user's folder */
+    (void)snprintf(path, sizeof path, "%s/a/b/c", dir);
     assert_int_equal(symlinkat("/etc/passwd", fd, "link"), 0);
     assert_int_equal(fs_remove_tree(AT_FDCWD, path), 0);
     assert_int_equal(access(path, F_OK), -1);

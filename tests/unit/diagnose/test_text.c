@@ -91,6 +91,8 @@ static void sizes(void **state)
     assert_false(text_take_size(&t, TEXT_SIZE_NEEDS_UNIT, &value));
     t = of("5 gigabytesandmore");
     assert_false(text_take_size(&t, TEXT_SIZE_NEEDS_UNIT, &value));
+    t = of("20261129T101929Z");
+    assert_false(text_take_size(&t, TEXT_SIZE_NEEDS_UNIT, &value));
     assert_true(text_size_before(of("of 15.98 GiB"), &value));
     assert_int_equal(value, 17158394348);
     assert_true(text_size_before(of("512MB"), &value));
