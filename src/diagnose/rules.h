@@ -56,7 +56,7 @@ struct rule_part {
     uint8_t keep;       /* of a take: enum rule_keep */
     uint8_t length;     /* of words */
     uint16_t fact;      /* of a take: index in rule_fact_names */
-    const char *words;  /* or the bytes that end a TAKE_UPTO */
+    uint32_t words;     /* where they, or the bytes that end a TAKE_UPTO, begin in the texts of the parts; NUL follows */
     uint64_t limit;     /* of a TAKE_NUMBER; 0 = 2^31 */
 };
 
@@ -105,6 +105,7 @@ struct rule_index {
 };
 
 extern const struct rule_part rule_parts[];
+extern const char rule_part_texts[]; /* one array and offsets: pointers would be relocated at each start */
 extern const struct rule_shape rule_shapes[];
 extern const struct rule_list rule_groups[];
 extern const struct rule_set rule_sets[];
@@ -133,9 +134,9 @@ struct rule_takes {
 /* Does the line have the shape? Adds the values taken; adds nothing if it does not match. */
 bool shape_match(struct text line, const struct rule_shape *, struct rule_takes *);
 
-/* The same with the parts of rules that were read at run time (site_rules.h). */
+/* The same with the parts of rules that were read at run time (site_rules.h), and their texts. */
 bool shape_match_parts(struct text line, const struct rule_shape *, const struct rule_part *parts,
-                       struct rule_takes *);
+                       const char *texts, struct rule_takes *);
 /* Sets the value as a fact of that line. */
 void rule_say(const struct scan *, unsigned line, const char *name, const struct rule_value *);
 

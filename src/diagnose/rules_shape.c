@@ -14,20 +14,28 @@
 #define GIB_MAX 1e6
 #define BUFFER_MAX (INT64_C(1) << 50) /* so that sums do not overflow */
 
+/* A shape that is being matched. */
+struct shape_run {
+    struct text line;
+    const char *texts; /* of the parts */
+    bool word_start; /* for the first part */
+    struct rule_takes *takes;
+};
+
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || c == '_';
 }
 
 /* Offset of the words in `rest`; SIZE_MAX = not found. */
-static size_t find_words(struct text line, struct text rest, const struct rule_part *p,
+static size_t find_words(const struct shape_run *run, struct text rest, const struct rule_part *p,
                          bool word_start)
 {
     for (struct text t = rest;;) {
-        const char *hit = text_search(t, p->words, p->length);
+        const char *hit = text_search(t, run->texts + p->words, p->length);
         if (hit == NULL)
             return SIZE_MAX;
-        if (!word_start || hit == line.at || !is_word(hit[-1]))
+        if (!word_start || hit == run->line.at || !is_word(hit[-1]))
             return (size_t)(hit - rest.at);
         t = text_skip(rest, (size_t)(hit - rest.at) + 1);
     }
@@ -70,7 +78,7 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
 }
 
 /* Takes a value at the front of `t`; `t` moves past it. */
-static bool take_value(const struct rule_part *p, struct text *t, struct rule_value *ret)
+static bool take_value(const struct shape_run *run, const struct rule_part *p, struct text *t, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};
     switch ((enum rule_take_type)p->type) {
@@ -98,7 +106,7 @@ static bool take_value(const struct rule_part *p, struct text *t, struct rule_va
         ret->type = VALUE_TEXT;
         return text_next_word(t, &ret->text);
     case TAKE_UPTO:
-        ret->text = text_until(*t, p->words);
+        ret->text = text_until(*t, run->texts + p->words);
         if (p->limit != 0)
             ret->text = text_first(ret->text, p->limit);
         break;
@@ -115,7 +123,7 @@ static bool take_value(const struct rule_part *p, struct text *t, struct rule_va
 }
 
 /* Takes text that ends where the next words begin: a size, the last word, or all of it. */
-static bool take_before(const struct rule_part *p, struct text head, struct rule_value *ret)
+static bool take_before(const struct shape_run *run, const struct rule_part *p, struct text head, struct rule_value *ret)
 {
     *ret = (struct rule_value){.type = VALUE_INTEGER};
     if (p->type == TAKE_SIZE)
@@ -125,7 +133,7 @@ static bool take_before(const struct rule_part *p, struct text head, struct rule
     if (p->type != TAKE_TEXT) {
         size_t n = head.len;
         while (n > 0 && !isspace((unsigned char)head.at[n - 1]) &&
-               strchr(p->words, head.at[n - 1]) == NULL)
+               strchr(run->texts + p->words, head.at[n - 1]) == NULL)
             n--;
         ret->text = text_skip(head, n);
     }
@@ -140,45 +148,44 @@ static bool keep_value(struct rule_takes *takes, const struct rule_part *p,
     return true;
 }
 
-static bool match_words(struct text line, struct text *rest, const struct rule_part *p,
-                        bool word_start)
+static bool match_words(const struct shape_run *run, struct text *rest, const struct rule_part *p)
 {
-    size_t at = p->gap ? find_words(line, *rest, p, word_start) : 0;
+    size_t at = p->gap ? find_words(run, *rest, p, run->word_start) : 0;
     if (at == SIZE_MAX || rest->len < at + p->length ||
-        memcmp(rest->at + at, p->words, p->length) != 0)
+        memcmp(rest->at + at, run->texts + p->words, p->length) != 0)
         return false;
     *rest = text_skip(*rest, at + p->length);
     return true;
 }
 
-static bool match_take(struct text line, struct text *rest, const struct rule_part *p,
-                       const struct rule_part *next, struct rule_takes *takes)
+static bool match_take(const struct shape_run *run, struct text *rest, const struct rule_part *p,
+                       const struct rule_part *next)
 {
     struct rule_value value = {.type = VALUE_TEXT};
     if (p->type == TAKE_CODE && p->gap) {
-        size_t at = find_words(line, *rest, p, false);
+        size_t at = find_words(run, *rest, p, false);
         if (at == SIZE_MAX)
             return false;
         *rest = text_skip(*rest, at);
     } else if (next != NULL && (p->gap || p->type == TAKE_TEXT)) {
-        size_t at = find_words(line, *rest, next, false);
+        size_t at = find_words(run, *rest, next, false);
         if (at == SIZE_MAX)
             return false;
         value.text = text_first(*rest, at);
         *rest = text_skip(*rest, at);
-        return (!p->gap || take_before(p, value.text, &value)) && keep_value(takes, p, &value);
+        return (!p->gap || take_before(run, p, value.text, &value)) && keep_value(run->takes, p, &value);
     }
-    return take_value(p, rest, &value) && keep_value(takes, p, &value);
+    return take_value(run, p, rest, &value) && keep_value(run->takes, p, &value);
 }
 
 /* One part at the front of `rest`. `next` is the part after it, or NULL. */
-static bool match_part(struct text line, struct text *rest, const struct rule_part *p,
-                       const struct rule_part *next, bool word_start, struct rule_takes *takes)
+static bool match_part(const struct shape_run *run, struct text *rest, const struct rule_part *p,
+                       const struct rule_part *next)
 {
     if (p->kind == PART_TAKE)
-        return match_take(line, rest, p, next, takes);
+        return match_take(run, rest, p, next);
     if (p->kind == PART_WORDS)
-        return match_words(line, rest, p, word_start);
+        return match_words(run, rest, p);
     while (rest->len > 0 && isspace((unsigned char)rest->at[0]))
         *rest = text_skip(*rest, 1);
     return true;
@@ -186,21 +193,23 @@ static bool match_part(struct text line, struct text *rest, const struct rule_pa
 
 bool shape_match(struct text line, const struct rule_shape *shape, struct rule_takes *takes)
 {
-    return shape_match_parts(line, shape, rule_parts, takes);
+    return shape_match_parts(line, shape, rule_parts, rule_part_texts, takes);
 }
 
-bool shape_match_parts(struct text line, const struct rule_shape *shape,
-                       const struct rule_part *parts, struct rule_takes *takes)
+bool shape_match_parts(struct text line, const struct rule_shape *shape, const struct rule_part *parts,
+                       const char *texts, struct rule_takes *takes)
 {
+    struct shape_run run = {line, texts, shape->word_start, takes};
     struct text rest = shape->line_start ? text_trim(line) : line;
     unsigned before = takes->count;
     for (unsigned i = 0; i < shape->count; i++) {
         const struct rule_part *p = &parts[shape->first + i];
         const struct rule_part *next = i + 1u < shape->count ? p + 1 : NULL;
-        if (!match_part(line, &rest, p, next, shape->word_start && i == 0, takes)) {
+        if (!match_part(&run, &rest, p, next)) {
             takes->count = before;
             return false;
         }
+        run.word_start = false;
     }
     if (shape->line_end && text_trim(rest).len > 0) {
         takes->count = before;

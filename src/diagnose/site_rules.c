@@ -211,7 +211,7 @@ static int read_line(struct site_rules *s, struct text line, unsigned number, st
 static bool match_shape(const struct site_rules *s, struct text line, const struct site_shape *shape,
                         struct rule_takes *takes)
 {
-    return shape_match_parts(line, &shape->shape, s->store.parts, takes);
+    return shape_match_parts(line, &shape->shape, s->store.parts, s->store.words, takes);
 }
 
 static bool rule_matches(const struct site_rules *s, const struct site_rule *rule, struct text line,

@@ -46,7 +46,7 @@ static struct rule_part *new_part(struct reader *r, enum rule_part_kind kind)
         return NULL;
     }
     struct rule_part *part = &r->store->parts[r->store->part_count++];
-    *part = (struct rule_part){.kind = (uint8_t)kind, .gap = r->gap, .words = ""};
+    *part = (struct rule_part){.kind = (uint8_t)kind, .gap = r->gap};
     r->shape->count++;
     r->gap = false;
     return part;
@@ -63,7 +63,7 @@ static int flush(struct reader *r)
     struct rule_part *part = new_part(r, PART_WORDS);
     if (part == NULL)
         return -EINVAL;
-    part->words = r->store->words + r->words_begin;
+    part->words = (uint32_t)r->words_begin;
     part->length = (uint8_t)len;
     r->words_begin = r->store->words_used;
     return 0;
@@ -99,7 +99,7 @@ static int read_stops(struct reader *r, struct rule_part *part, struct text stop
             return -EINVAL;
     }
     part->length = (uint8_t)(r->store->words_used - begin);
-    part->words = r->store->words + begin;
+    part->words = (uint32_t)begin;
     int e = put_byte(r, '\0');
     r->words_begin = r->store->words_used;
     return e;
@@ -183,6 +183,8 @@ int shape_parse(struct shape_store *store, struct text shape, struct rule_shape 
                 struct rc_err *err)
 {
     *ret = (struct rule_shape){.first = (uint16_t)store->part_count};
+    if (store->words_used == 0)
+        store->words[store->words_used++] = '\0'; /* the text of a part that has none */
     struct reader r = {.store = store, .shape = ret, .err = err, .words_begin = store->words_used};
     bool escaped_end = shape.len > 1 && shape.at[shape.len - 2] == '\\';
     ret->line_end = shape.len > 0 && shape.at[shape.len - 1] == '$' && !escaped_end;

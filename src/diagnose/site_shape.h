@@ -17,7 +17,7 @@ struct shape_store {
     size_t part_count, fact_count, words_used;
     struct rule_part parts[SHAPE_PARTS_MAX];
     char facts[SHAPE_FACTS_MAX][SHAPE_FACT_BYTES]; /* rule_part.fact is an index */
-    char words[SHAPE_WORDS_BYTES];
+    char words[SHAPE_WORDS_BYTES]; /* rule_part.words is an offset */
 };
 
 /* The index of a fact, added if it is new; -EINVAL if the name is not that of a site's fact. */

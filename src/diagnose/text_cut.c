@@ -64,7 +64,7 @@ static void add_rule(const struct rule *rule, enum rule_scope scope)
         for (unsigned i = 0; i < rule_shapes[s].count; i++) {
             const struct rule_part *p = &rule_parts[rule_shapes[s].first + i];
             if (p->kind == PART_WORDS)
-                add((struct text){p->words, p->length}, scope, &rule_shapes[s], i);
+                add((struct text){rule_part_texts + p->words, p->length}, scope, &rule_shapes[s], i);
         }
 }
 

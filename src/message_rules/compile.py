@@ -77,22 +77,30 @@ class Tables:
     def __init__(self):
         self.parts, self.shapes, self.groups, self.sets, self.names = [], [], [], [], []
         self.facts = {}
+        self.texts, self.texts_bytes = {"": 0}, 1
 
     def fact(self, name):
         return self.facts.setdefault(name, len(self.facts))
+
+    def text(self, text):
+        """The offset of the text in rule_part_texts."""
+        if text not in self.texts:
+            self.texts[text] = self.texts_bytes
+            self.texts_bytes += len(text.encode()) + 1
+        return self.texts[text]
 
     def shape(self, shape, keep):
         first = len(self.parts)
         for p in shape.parts:
             if p.take is None:
                 blanks = p.words == "~"
-                self.parts.append("{.kind = %s, .gap = %d, .words = %s, .length = %d}" % (
-                    "PART_BLANKS" if blanks else "PART_WORDS", p.gap, quoted(p.words), len(p.words.encode())))
+                self.parts.append("{.kind = %s, .gap = %d, .words = %d, .length = %d}" % (
+                    "PART_BLANKS" if blanks else "PART_WORDS", p.gap, self.text(p.words), len(p.words.encode())))
             else:
                 t = p.take
-                self.parts.append("{.kind = PART_TAKE, .gap = %d, .words = %s, .length = %d, .type = TAKE_%s, "
+                self.parts.append("{.kind = PART_TAKE, .gap = %d, .words = %d, .length = %d, .type = TAKE_%s, "
                                   ".fact = %d, .limit = %s, .keep = KEEP_%s}" % (
-                    p.gap, quoted(t["stops"]), len(t["stops"].encode()), t["type"].upper(), self.fact(t["fact"]),
+                    p.gap, self.text(t["stops"]), len(t["stops"].encode()), t["type"].upper(), self.fact(t["fact"]),
                     ("UINT64_C(%d)" % t["limit"]) if t["limit"] else 0, (t["keep"] or keep).upper()))
         self.shapes.append("{%d, %d, %d, %d, %d}" % (first, len(shape.parts), shape.word_start,
                                                      shape.line_start, shape.line_end))
@@ -213,6 +221,8 @@ def facts(rules, out_c, out_h):
     with open(out_c, "w", encoding="utf-8") as f:
         f.write('/* Made from templates/messages.rules. */\n#include "diagnose/log_words.h"\n#include "diagnose/rules.h"\n\n')
         f.write(log_words(groups))
+        texts = b"".join(text.encode() + b"\0" for text in tables.texts)
+        f.write("const char rule_part_texts[] = {%s};\n\n" % numbers(b - 256 if b > 127 else b for b in texts))
         for name, kind, rows in (("rule_parts", "struct rule_part", tables.parts), ("rule_shapes", "struct rule_shape", tables.shapes),
                                  ("rule_groups", "struct rule_list", tables.groups or ["{0, 0}"]), ("rule_sets", "struct rule_set", tables.sets or ["{0}"]),
                                  ("rule_fact_names", "char *const", [quoted(n) for n in tables.facts])):
