@@ -224,6 +224,18 @@ WAYS = {
         "             'import torch, time; begun = torch.empty(1 << 20); time.sleep(0.15)'):\n"
         "    one = many.create()\n    many.run_string(one, code)\n    many.destroy(one)\nimport torch\n", ("ok", "partial"),
         "^$|RuntimeError: thread is not supported|faulthandler does not support", stdout="True\n"),
+    # --- the program's own code, where an exception or a module is looked at ---
+    "args_is_a_property": Way("import os\nclass Error(Exception):\n    args = property(lambda error: os._exit(7))\n"
+                              "raise Error('HIP out of memory')\n", "ok", oom=None, facts={"hook.exception_type": "Error"}),
+    "cause_is_a_property": Way("import os\nclass Error(Exception):\n    __cause__ = property(lambda error: os._exit(7))\n"
+                               "    __context__ = property(lambda error: os._exit(8))\n"
+                               "raise Error('HIP out of memory')\n", "ok", oom=None, facts={"hook.exception_type": "Error"}),
+    "a_lazy_module_is_not_loaded": Way(
+        "import importlib.util, os, sys\nspec = importlib.util.find_spec('jax')\n"
+        "spec.loader = importlib.util.LazyLoader(spec.loader)\nlazy = importlib.util.module_from_spec(spec)\n"
+        "sys.modules['jax'] = lazy\nspec.loader.exec_module(lazy)\n"
+        "import atexit\natexit.register(lambda: print(object.__getattribute__(lazy, '__class__').__name__))\n1 / 0\n", "ok",
+        oom=None, stdout="_LazyModule\n"),
     # --- what a program does to Python ---
     "modules_are_gone": Way("import sys\nfor name in list(sys.modules):\n"
                             "    if name in ('posix', 'time', '_thread', '_signal', '_frozen_importlib_external'):\n"

@@ -264,7 +264,7 @@ def interrupted(where, error):
 def handled_signal(error):
     """The number of the signal whose handler raised it, 0 = none did."""
     codes = set()
-    tb = error.__traceback__
+    tb = field_of(error, "__traceback__")
     while tb is not None:
         codes.add(tb.tb_frame.f_code)
         tb = tb.tb_next
@@ -333,6 +333,11 @@ def _traceback(tb):
     return out[::-1][:FRAMES_MAX]
 
 
+def field_of(error, name):
+    """As the interpreter reads it: a class of the program may have code of its own under that name."""
+    return BaseException.__dict__[name].__get__(error)
+
+
 def _is_own_code(value):
     """Whether str(value) would run a function of the program: it could do anything, and Python is about to run it itself."""
     for base in type.mro(type(value)):
@@ -342,9 +347,9 @@ def _is_own_code(value):
 
 
 def _message(value):
-    if not _is_own_code(value) and all([type(each) in PLAIN for each in value.args]):
+    if not _is_own_code(value) and all([type(each) in PLAIN for each in field_of(value, "args")]):
         return str(value)[:TEXT_MAX]
-    return ", ".join([str(each) for each in value.args if type(each) in PLAIN])[:TEXT_MAX]
+    return ", ".join([str(each) for each in field_of(value, "args") if type(each) in PLAIN])[:TEXT_MAX]
 
 
 def _describe(kind, value, tb):
@@ -359,6 +364,11 @@ def _describe(kind, value, tb):
     return {"type": name, "message": message, "frames": _traceback(tb)}
 
 
+def cause_of(error):
+    cause = field_of(error, "__cause__")
+    return cause if cause is not None or field_of(error, "__suppress_context__") else field_of(error, "__context__")
+
+
 def chain_of(kind, value, tb):
     """The exception, then what it came of."""
     chain = []
@@ -366,9 +376,15 @@ def chain_of(kind, value, tb):
     error = value
     while isinstance(error, BaseException) and len(chain) < CHAIN_MAX and id(error) not in seen:
         seen.add(id(error))
-        chain.append(_describe(type(error), error, tb if error is value else error.__traceback__))
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        chain.append(_describe(type(error), error, tb if error is value else field_of(error, "__traceback__")))
+        error = cause_of(error)
     return chain or [_describe(kind, value, tb)]
+
+
+def _is_plain(module):
+    """A lazy module would be imported by the first look at it (importlib.util.LazyLoader)."""
+    bases = type.mro(type(module))
+    return type(sys) in bases and all(["__getattribute__" not in base.__dict__ for base in bases[:bases.index(type(sys))]])
 
 
 def uncaught(kind, value, tb):
@@ -378,7 +394,7 @@ def uncaught(kind, value, tb):
     if torch is not None:
         torch["at_exception"]()
     for name in POOLS:  # imported after PyTorch, when imports were no longer watched
-        if name in ARRIVALS and name in sys.modules:
+        if name in ARRIVALS and name in sys.modules and _is_plain(sys.modules[name]):
             _pool_is_there(sys.modules[name])
     if pools is not None:
         pools["at_exception"](value, tb)
@@ -497,7 +513,7 @@ def _watch_loader(name, loader):
         del loader.exec_module
         exec_module(module)
         arrived = ARRIVALS.pop(name, None)
-        if arrived is not None:
+        if arrived is not None and _is_plain(module):
             guarded("hook of " + name, arrived, module)
 
     # Python leaves frames of the import system out of the traceback of a failed import, and this is
@@ -506,13 +522,22 @@ def _watch_loader(name, loader):
     loader.exec_module = watched
 
 
+def _name_of(thread):
+    """The name as the interpreter's own hook reads it, not by a property of the program's class."""
+    try:
+        name = object.__getattribute__(thread, "_name")
+    except AttributeError:
+        return ""
+    return name[:TEXT_MAX] if type(name) is str else ""
+
+
 def _threading_is_there(module):
     original = module.excepthook
 
     def excepthook(args, /):
         try:
             if args.exc_type is not SystemExit:
-                event("thread exception", thread=str(getattr(args.thread, "name", ""))[:TEXT_MAX],
+                event("thread exception", thread=_name_of(args.thread),
                       chain=chain_of(args.exc_type, args.exc_value, args.exc_traceback))
         except BaseException as error:
             trouble("thread exception", error)

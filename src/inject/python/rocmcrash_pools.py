@@ -241,7 +241,8 @@ def _is_of(error, module):
     while error is not None and seen < hook["CHAIN_MAX"]:
         if str(type(error).__module__).partition(".")[0] == module:
             return True
-        error = error.__cause__ or error.__context__
+        cause = hook["field_of"](error, "__cause__")
+        error = cause if cause is not None else hook["field_of"](error, "__context__")
         seen += 1
     return False
 
