@@ -94,6 +94,10 @@ int redact_learn_span(struct redactor *, const struct redact_text *t,
 /* redact_names.c: from now on, looks everywhere for what is the value of a variable or an option that asks for a secret, with
  * its blanks and quotes. 0 or -ENOMEM. */
 int redact_learn_whole(struct redactor *, const char *value, size_t len, const char *label);
+/* redact_spelled.c: the value as JSON, JSON in JSON, an address, a form and HTML spell it (way 0 to 4); its length,
+ * 0 = too long. */
+#define REDACT_SPELLINGS 5u
+size_t redact_spelled(unsigned way, const char *value, size_t len, char *out, size_t size);
 
 /* --- redact_fold.c: tokens that were cut in two --- */
 

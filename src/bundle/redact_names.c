@@ -307,6 +307,23 @@ static int learn_secret(struct redactor *r, const char *p, size_t len, const cha
     return 0;
 }
 
+/* The same value as JSON, an address or HTML spells it, where that is another text. */
+static int learn_spelled(struct redactor *r, const char *value, size_t len, const char *label)
+{
+    char text[SECRET_LEARNED_MAX * 4];
+    for (unsigned way = 0; way < REDACT_SPELLINGS; way++) {
+        size_t n = redact_spelled(way, value, len, text, sizeof text);
+        bool same = n == len && memcmp(text, value, len) == 0;
+        if (n == 0 || same || r->literals >= LITERALS_MAX)
+            continue;
+        struct redact_name *name = redact_name_of(r, REDACT_SECRET, text, n);
+        if (make_literal(r, name) < 0)
+            return -ENOMEM;
+        name->label = label;
+    }
+    return 0;
+}
+
 /* One word of letters alone may be any word, and a number any number. */
 int redact_learn_whole(struct redactor *r, const char *value, size_t len, const char *label)
 {
@@ -324,7 +341,8 @@ int redact_learn_whole(struct redactor *r, const char *value, size_t len, const 
     if (name->label != NULL)
         return 0;
     name->label = label;
-    return learn_encoded(r, value, len, label);
+    int e = learn_spelled(r, value, len, label);
+    return e < 0 ? e : learn_encoded(r, value, len, label);
 }
 
 static bool is_name_char(char c)

@@ -290,6 +290,25 @@ static void test_json_hides_secrets_whole(void **state)
     redactor_free(r);
 }
 
+/* ... also as JSON, an address or HTML spells it. */
+static void test_values_are_known_in_other_spellings(void **state)
+{
+    (void)state;
+    static const char value[] = "Tu&lip= 77\"rides\\9";
+    static const char *const spelled[] = {"Tu&lip= 77\\\"rides\\\\9", "Tu&lip= 77\\\\\\\"rides\\\\\\\\9", "Tu%26lip%3D%2077%22rides%5C9",
+                                          "Tu%26lip%3D+77%22rides%5C9", "Tu&amp;lip= 77&quot;rides\\9"};
+    for (size_t i = 0; i < sizeof spelled / sizeof spelled[0]; i++) {
+        char text[120];
+        struct redactor *r = redactor_new();
+        assert_int_equal(redactor_learn_value(r, "SMTP_PASSWORD", value), 0);
+        (void)snprintf(text, sizeof text, "loss is %s and done", spelled[i]);
+        char *out = redacted(r, text);
+        assert_string_equal(out, "loss is <secret:named> and done");
+        free(out);
+        redactor_free(r);
+    }
+}
+
 /* ... and it is hidden where a program prints it. */
 static void test_values_are_learned_whole(void **state)
 {
@@ -528,7 +547,7 @@ static void test_no_text_is_much_slower_than_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_values_are_learned_whole),
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
