@@ -233,7 +233,8 @@ class Listing(support.Case):
             self.assertRegex(libraries, name + r" [0-9]")
 
     def test_bundles_and_unfinished_runs(self):
-        self.assertEqual(self.verb("list", self.outdir).stdout, "no bundles, no unfinished runs\n")
+        self.assertEqual(self.verb("list", self.outdir).stdout, "no bundles in there; unfinished runs are listed without a folder\n")
+        self.assertEqual(self.verb("list", cwd=self.outdir).stdout, "no bundles, no unfinished runs\n")
         self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$", options=["--quiet"])
         with open(os.path.join(self.outdir, "rocmcrash-bad.tar.gz"), "wb") as file:
             file.write(b"bad" * 100)
@@ -360,6 +361,7 @@ class Listing(support.Case):
         self.assertEqual(sorted(os.listdir(runs)), ["20260100T000000Z-1", "20260102T000000Z-1"])
         os.remove(os.path.join(runs, "20260100T000000Z-1", "state"))
         os.mkdir(os.path.join(runs, "20260100T000000Z-1", "state"))  # as without flock(2): is it alive?
+        os.makedirs(os.path.join(runs, "20260100T000000Z-1", "state.folder", "deep"))  # so that it cannot be put aside
         done = self.verb("list", "--prune=0", "--yes", cwd=self.folder)
         self.assertEqual((done.returncode, os.listdir(runs)), (2, ["20260100T000000Z-1"]))
         self.assertIn("cannot remove", done.stderr)
