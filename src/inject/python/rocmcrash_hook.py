@@ -383,8 +383,12 @@ def chain_of(kind, value, tb):
 
 def _is_plain(module):
     """A lazy module would be imported by the first look at it (importlib.util.LazyLoader)."""
-    bases = type.mro(type(module))
-    return type(sys) in bases and all(["__getattribute__" not in base.__dict__ for base in bases[:bases.index(type(sys))]])
+    for base in type.mro(type(module)):
+        if base is type(sys):
+            return True
+        if "__getattribute__" in base.__dict__:
+            return False
+    return False
 
 
 def uncaught(kind, value, tb):
