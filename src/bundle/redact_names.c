@@ -268,6 +268,16 @@ static size_t base64_core(const char *p, size_t len, size_t shift, char *out)
     return n;
 }
 
+/* Another text for a secret that is known. */
+static int learn_spelling(struct redactor *r, const char *text, size_t len, const char *label)
+{
+    struct redact_name *name = redact_name_of(r, REDACT_SECRET, text, len);
+    if (make_literal(r, name) < 0)
+        return -ENOMEM;
+    name->label = label;
+    return 0;
+}
+
 /* "Authorization: Basic ...", a Kubernetes secret, a docker config: the same secret, written so that
  * no rule knows it. */
 static int learn_encoded(struct redactor *r, const char *p, size_t len, const char *label)
@@ -277,10 +287,8 @@ static int learn_encoded(struct redactor *r, const char *p, size_t len, const ch
         size_t n = base64_core(p, len, shift, core);
         if (n < ENCODED_MIN || r->literals >= ENCODED_MAX)
             continue;
-        struct redact_name *name = redact_name_of(r, REDACT_SECRET, core, n);
-        if (make_literal(r, name) < 0)
+        if (learn_spelling(r, core, n, label) < 0)
             return -ENOMEM;
-        name->label = label;
     }
     return 0;
 }
@@ -316,10 +324,8 @@ static int learn_spelled(struct redactor *r, const char *value, size_t len, cons
         bool same = n == len && memcmp(text, value, len) == 0;
         if (n == 0 || same || r->literals >= LITERALS_MAX)
             continue;
-        struct redact_name *name = redact_name_of(r, REDACT_SECRET, text, n);
-        if (make_literal(r, name) < 0)
+        if (learn_spelling(r, text, n, label) < 0)
             return -ENOMEM;
-        name->label = label;
     }
     return 0;
 }

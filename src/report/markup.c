@@ -91,6 +91,8 @@ static bool has_fence(const char *line, size_t len)
 bool markup_is_foreign(const char *markdown)
 {
     bool block = false;
+    if (strchr(markdown, '\r') != NULL) /* ends a line of Markdown, too */
+        return true;
     for (const char *line = markdown; *line != '\0';) {
         size_t len = strcspn(line, "\n");
         if (is_line(line, len, block ? "```" : "```text"))

@@ -53,6 +53,7 @@ static void foreign_markup_is_seen(void **state)
         "```text\nx\n", /* it never ends */
         "```js\nx\n```\n",
         "a ` b\n",
+        "x `\r\r@me `\n", /* two paragraphs */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
