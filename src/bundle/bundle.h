@@ -87,6 +87,9 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
  * the manifest is there with its size and SHA-256, and that there is no other file. 0 = good;
  * -EBADMSG = bad, and *err says why; another -errno = the bundle could not be read. */
 int bundle_verify(const char *path, struct rc_err *err);
+/* SHA-256 in hexadecimal. */
+#define BUNDLE_DIGEST_SIZE 65
+void bundle_digest(const void *data, size_t len, char hex[BUNDLE_DIGEST_SIZE]);
 /* Reads one file of the bundle (name below the top folder) into malloc()ed, NUL-terminated memory
  * of at most max bytes. -ENOENT if there is no such file. */
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,

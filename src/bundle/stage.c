@@ -201,6 +201,14 @@ void sha256_to_hex(SHA256_CTX *sha, char hex[SHA256_HEX])
     hex[64] = '\0';
 }
 
+void bundle_digest(const void *data, size_t len, char hex[BUNDLE_DIGEST_SIZE])
+{
+    SHA256_CTX sha;
+    (void)SHA256_Init(&sha);
+    (void)SHA256_Update(&sha, data, len);
+    sha256_to_hex(&sha, hex);
+}
+
 int stage_hash_file(const struct stage *stage, const char *path, char hex[SHA256_HEX],
                     uint64_t *ret_bytes, struct rc_err *err)
 {

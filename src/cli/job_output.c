@@ -447,7 +447,7 @@ int job_write(struct job *job, const struct facts *judged, char *ret_path, size_
     if (job->stage_failed)
         (void)rc_err_errno(err, r, "cannot write to '%s'", job->stage);
     if (r == 0)
-        name_map_write(job->redactor, name); /* before the bundle can be seen: its owner may reveal it at once */
+        name_map_write(job->redactor, name, job->stage); /* before the bundle can be seen: its owner may reveal it at once */
     if (r == 0)
         r = bundle_write(job->stage, name, folder, ret_path, ret_size, &elsewhere, err);
     if (r == 0 && job->shared != NULL) {

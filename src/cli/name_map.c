@@ -17,12 +17,14 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/own_folder.h"
+#include "bundle/bundle.h"
 #include "bundle/redact.h"
 #include "record/rundir.h"
 
 #define PSEUDONYM_MAX 64
 
 #define MAP_MAX ((size_t)4 << 20)
+#define RUN_MAX ((size_t)4 << 20)
 
 /* Beside the folder of the runs. Others may write there (ROCMCRASH_STATE_DIR=/scratch/group): the folder is
  * the user's alone, or is not used. */
@@ -83,10 +85,42 @@ static void forget_old_ones(const char *folder, int folder_fd)
     free(entries);
 }
 
-void name_map_save(const cJSON *map, const char *bundle)
+/* The run's record: no verb changes it, so it is the same in a bundle that was completed or redacted again. */
+#define RUN_FILE "run/run.json"
+
+static void add_digest(cJSON *map, const char *stage)
+{
+    char path[FS_PATH_MAX];
+    char hex[BUNDLE_DIGEST_SIZE];
+    RC_AUTO_FREE char *run = NULL;
+    (void)snprintf(path, sizeof path, "%s/" RUN_FILE, stage);
+    ssize_t len = fs_read_all(path, RUN_MAX, &run);
+    if (len < 0)
+        return;
+    bundle_digest(run, (size_t)len, hex);
+    add_name(map, RUN_FILE, hex);
+}
+
+/* Takes the digest out of the map. */
+static bool is_made_here(cJSON *map, const char *path)
+{
+    char hex[BUNDLE_DIGEST_SIZE];
+    RC_AUTO_FREE char *run = NULL;
+    struct rc_err none = {""};
+    cJSON *made = cJSON_DetachItemFromObjectCaseSensitive(map, RUN_FILE);
+    ssize_t len = made != NULL ? bundle_read_file(path, RUN_FILE, RUN_MAX, &run, &none) : -1;
+    if (len >= 0)
+        bundle_digest(run, (size_t)len, hex);
+    bool is_same = len >= 0 && cJSON_IsString(made) && strcmp(hex, made->valuestring) == 0;
+    cJSON_Delete(made);
+    return is_same;
+}
+
+void name_map_save(cJSON *map, const char *bundle, const char *stage)
 {
     char folder[FS_PATH_MAX];
     char file[320];
+    add_digest(map, stage);
     RC_AUTO_FREE char *text = map != NULL && map->child != NULL ? cJSON_Print(map) : NULL;
     if (text == NULL || !is_name(bundle) ||
         (size_t)snprintf(file, sizeof file, "%s.json", bundle) >= sizeof file)
@@ -100,11 +134,11 @@ void name_map_save(const cJSON *map, const char *bundle)
     forget_old_ones(folder, folder_fd);
 }
 
-void name_map_write(const struct redactor *redactor, const char *bundle)
+void name_map_write(const struct redactor *redactor, const char *bundle, const char *stage)
 {
     cJSON *map = cJSON_CreateObject();
     name_map_add(map, redactor);
-    name_map_save(map, bundle);
+    name_map_save(map, bundle, stage);
     cJSON_Delete(map);
 }
 
@@ -160,7 +194,7 @@ static cJSON *read_of_a_campaign(const char *folder, const char *bundle)
     return map;
 }
 
-cJSON *name_map_read(const char *bundle, struct rc_err *err)
+static cJSON *read_of_bundle(const char *bundle, struct rc_err *err)
 {
     char folder[FS_PATH_MAX];
     cJSON *map = NULL;
@@ -180,7 +214,12 @@ cJSON *name_map_of_file(const char *path, struct rc_err *err)
 {
     char bundle[256];
     name_of_file(path, bundle, sizeof bundle);
-    return name_map_read(bundle, err);
+    cJSON *map = read_of_bundle(bundle, err);
+    if (map == NULL || is_made_here(map, path))
+        return map;
+    cJSON_Delete(map);
+    (void)rc_err_set(err, -EBADMSG, "a bundle of that name was made here, but it is another one");
+    return NULL;
 }
 
 /* --- pseudonyms in texts --- */

@@ -296,7 +296,7 @@ static int change_stage(void *context, const char *stage, struct manifest *manif
     if (r == 0)
         r = stage_write_page(stage, stage_fd, b->name);
     if (r == 0)
-        name_map_save(b->names, b->name);
+        name_map_save(b->names, b->name, stage);
     redactor_free(b->redactor);
     buf_release(&b->headline);
     cJSON_Delete(b->shown);

@@ -50,7 +50,16 @@ struct issue_text {
     struct buf title, body, link, is_public;
 };
 
-static void print_json(const struct issue_text *text, const cJSON *tracker)
+/* A bundle that its user made here has its names on this machine. */
+static bool is_made_here(const char *bundle)
+{
+    struct rc_err none = {""};
+    cJSON *names = name_map_of_file(bundle, &none);
+    cJSON_Delete(names);
+    return names != NULL;
+}
+
+static void print_json(const struct issue_text *text, const cJSON *tracker, const char *bundle)
 {
     cJSON *json = cJSON_CreateObject();
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tracker, "name"));
@@ -58,6 +67,7 @@ static void print_json(const struct issue_text *text, const cJSON *tracker)
     (void)cJSON_AddStringToObject(json, "title", buf_str(&text->title));
     (void)cJSON_AddStringToObject(json, "body", buf_str(&text->body));
     (void)cJSON_AddStringToObject(json, "link", buf_str(&text->link));
+    (void)cJSON_AddBoolToObject(json, "made_here", is_made_here(bundle));
     cJSON *is_public = cJSON_AddArrayToObject(json, "makes_public");
     for (const char *line = buf_str(&text->is_public); *line != '\0';) {
         size_t len = strcspn(line, "\n");
@@ -66,17 +76,6 @@ static void print_json(const struct issue_text *text, const cJSON *tracker)
         line += len + 1;
     }
     (void)json_print(json, JSON_LINE);
-}
-
-/* A bundle that its user made here has its names on this machine. */
-static void tell_whose_text(const char *bundle)
-{
-    struct rc_err err = {""};
-    cJSON *names = name_map_of_file(bundle, &err);
-    if (names == NULL)
-        (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
-                               "in the text of somebody else");
-    cJSON_Delete(names);
 }
 
 static void print_text(const struct issue_text *text, const char *bundle)
@@ -94,7 +93,9 @@ static void print_text(const struct issue_text *text, const char *bundle)
     (void)fwrite(buf_str(&clean), 1, clean.len, stdout);
     (void)fflush(stdout);
     buf_release(&clean);
-    tell_whose_text(bundle);
+    if (!is_made_here(bundle))
+        (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
+                               "in the text of somebody else");
     (void)say_line(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
     if (text->link.len > 0)
         (void)say_line(stderr, "rocmcrash: the form: %s", buf_str(&text->link));
@@ -121,7 +122,7 @@ static int make_issue(const struct issue_line *line, const char *bundle, struct 
         issue_link(&files.view, tracker, &text.link);
         issue_makes_public(&files.view, tracker, &text.is_public);
         if (line->json)
-            print_json(&text, tracker);
+            print_json(&text, tracker, bundle);
         else
             print_text(&text, bundle);
     }

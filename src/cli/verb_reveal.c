@@ -36,7 +36,7 @@ static void print_map(const cJSON *map, bool json)
     const cJSON *name = NULL;
     if (json)
         (void)json_print(cJSON_Duplicate(map, true), JSON_LINE);
-    for (name = json || map == NULL ? NULL : map->child; name != NULL; name = name->next) {
+    for (name = json ? NULL : map->child; name != NULL; name = name->next) {
         if (cJSON_IsString(name))
             (void)say_line(stdout, "%-12s %s", name->string, name->valuestring);
     }

@@ -35,6 +35,24 @@ class Reveal(support.Case):
         many = "<" * 3000000  # the time is proportional to the length of a stranger's text
         self.assertEqual(self.verb("reveal", self.bundle.path, "-", input=many + host).stdout, many + names[host])
 
+    def test_a_strangers_bundle_of_that_name(self):
+        """The name of a published bundle is known: a stranger can give it to a bundle of his own."""
+        self.assertNotIn("that you made", self.verb("issue", self.bundle.path).stderr)
+        self.assertIs(json.loads(self.verb("issue", "--json", self.bundle.path).stdout)["made_here"], True)
+
+        def forge(name, data):
+            return data.replace(b'"argv":', b'"argv": ["echo", "<host1>"], "was":') if name == "run/run.json" else data
+        forged = self.changed_bundle(self.bundle, forge)
+        os.rename(forged, self.bundle.path)
+        self.assertIn("that you made", self.verb("issue", self.bundle.path).stderr)
+        self.assertIs(json.loads(self.verb("issue", "--json", self.bundle.path).stdout)["made_here"], False)
+        told = self.verb("reveal", self.bundle.path)
+        self.assertEqual((told.returncode, told.stdout), (2, ""))
+        self.assertIn("it is another one", told.stderr)
+        again = self.verb("rerun", "--yes", self.bundle.path)
+        self.assertEqual(again.returncode, 125, again)
+        self.assertNotIn("kestrel", again.stdout + again.stderr)
+
     def test_it_is_the_owners_alone_and_holds_no_secret(self):
         self.assertEqual(stat.S_IMODE(os.stat(self.names).st_mode), 0o700)
         files = os.listdir(self.names)
