@@ -25,13 +25,19 @@ static size_t line_end(const struct redact_text *t, size_t at)
     return end != NULL ? (size_t)(end - t->p) : at + reach;
 }
 
+static bool is_of_record(const struct redact_text *t, const struct redact_span *span)
+{
+    return span->rule != NULL &&
+           (span->rule->record || (span->rule->record_full && memchr(t->p + span->from, ' ', span->to - span->from) != NULL));
+}
+
 int redact_records(const struct redactor *r, const struct redact_text *t, struct redact_spans *out)
 {
     size_t found = out->count, done = 0;
     redact_spans_sort(out);
     for (size_t i = 0; i < found; i++) {
         const struct redact_span span = out->list[i];
-        if (span.rule == NULL || !span.rule->record || span.from < done)
+        if (span.from < done || !is_of_record(t, &span))
             continue;
         size_t from = line_begin(t, span.from);
         done = line_end(t, span.to);

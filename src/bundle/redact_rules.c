@@ -350,7 +350,7 @@ static int rule_line(struct parser *p, const char *key, const char *value)
     else if (strcmp(key, "below-home") == 0)
         rule->below_home = true;
     else if (strcmp(key, "record") == 0)
-        rule->record = true;
+        *(strcmp(value, "full") == 0 ? &rule->record_full : &rule->record) = true;
     else if (strcmp(key, "in-record") == 0)
         rule->in_record = true;
     else if (strcmp(key, "bits") == 0)
