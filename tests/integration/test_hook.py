@@ -256,6 +256,21 @@ class Signals(Direct):
             drop = [[line for line in run.stderr.splitlines() if "0x" not in line] for run in (plain, done)]
             self.assertEqual(drop[0], drop[1])
 
+    def test_handlers_of_native_code_stay(self):
+        """One that looks at what the kernel told it, and goes on. Python does not know of it."""
+        code = ("import ctypes, os, signal\nclass Action(ctypes.Structure):\n"
+                "    _fields_ = [('handler', ctypes.c_void_p), ('mask', ctypes.c_char * 128), ('flags', ctypes.c_int), "
+                "('restorer', ctypes.c_void_p)]\n"
+                "@ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)\n"
+                "def mends(number, info, context):\n    print(number, ctypes.c_int.from_address(info + 8).value)\n"
+                "SA_SIGINFO, KILL = 4, {0}\n"
+                "action = Action(ctypes.cast(mends, ctypes.c_void_p), b'', SA_SIGINFO, None)\n"
+                "assert ctypes.CDLL(None).sigaction(KILL, ctypes.byref(action), None) == 0\n"
+                "import numpy\nos.kill(os.getpid(), KILL)\nprint('end')\n")
+        for number in (signal.SIGSEGV, signal.SIGILL, 58):
+            done = self.same("-c", code.replace("{0}", str(int(number))), path=[self.path("site")])
+            self.assertEqual(done.stdout, f"{int(number)} 0\nend\n")
+
     def test_stacks_on_demand(self):
         code = "import numpy, time\nprint(1, flush=True)\ndef hanging():\n    while True:\n" \
                "        time.sleep(60)\nhanging()\n"

@@ -22,8 +22,9 @@ THREADS_MAX = 256
 CHAIN_MAX = 4
 PLAIN = (str, int, float, bool, bytes, type(None))  # as text they run no code of the program
 TROUBLES_MAX = 100
-FAULTS_FD = 1000  # far above what programs use, below what select() can take
+FAULTS_FD = 4000  # far above what programs use; each fork copies the table up to it
 STACKS_SIGNAL = 58  # a real-time signal; faulthandler writes all threads' stacks when it comes
+FATAL_SIGNALS = (4, 6, 7, 8, 11)  # those that faulthandler takes
 
 # Modules whose import means that native code will run.
 NATIVE = frozenset(("torch", "numpy", "jax", "jaxlib", "tensorflow", "cupy", "triton", "vllm",
@@ -467,13 +468,28 @@ def builtin(name):
     return module
 
 
+def _handled_signals():
+    """Numbers of the signals that the program catches or ignores; native code may do so, too, and Python does not know."""
+    fd = posix.open("/proc/self/status", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        text = posix.read(fd, 1 << 14)
+    finally:
+        posix.close(fd)
+    masks = [int(line.split()[1], 16) for line in text.split(b"\n") if line.startswith((b"SigCgt:", b"SigIgn:"))]
+    return {number for number in range(1, 65) for mask in masks if mask >> number - 1 & 1}
+
+
 def _enable_faulthandler():
+    """faulthandler calls a former handler with another si_addr. One that mends its faults (WebAssembly, a JVM) could not."""
     faulthandler = builtin("faulthandler")
     if faulthandler.is_enabled():
         return
+    handled = _handled_signals()
     fd = _high_descriptor(open_file("faults", posix.O_APPEND))
-    faulthandler.enable(file=fd, all_threads=True)
-    faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
+    if handled.isdisjoint(FATAL_SIGNALS):
+        faulthandler.enable(file=fd, all_threads=True)
+    if STACKS_SIGNAL not in handled:
+        faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
 
 
 # --- PyTorch and the others ---
