@@ -351,6 +351,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->below_home = true;
     else if (strcmp(key, "record") == 0)
         *(strcmp(value, "full") == 0 ? &rule->record_full : &rule->record) = true;
+    else if (strcmp(key, "measured") == 0)
+        rule->measured = true;
     else if (strcmp(key, "in-record") == 0)
         rule->in_record = true;
     else if (strcmp(key, "bits") == 0)

@@ -60,6 +60,7 @@ struct redact_rule {
     bool below;  /* a header: the column below it is hidden */
     bool record;     /* a line with what it finds is a record about somebody */
     bool record_full; /* the same, if it finds several words */
+    bool measured;   /* also tried on files that we measured (redactor_measured()) */
     bool in_record;  /* tried on such lines only */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */

@@ -118,7 +118,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
     /* Parts of two joined lines may look like an unknown word. */
-    if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_measured))
+    if (rule->unless_known != KNOWN_NONE && (s->folded || (s->r->is_measured && !rule->measured)))
         return;
     find_line(s, from);
     if (is_of_sentences(rule) && !rule->across && !has_unknown_word(s)) {

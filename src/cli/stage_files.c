@@ -209,7 +209,7 @@ static bool is_measured(const char *name)
 {
     static const char *const folders[] = {"cgroup/", "drm/",    "gpu/",    "host/",     "hsa/",
                                           "impact/", "ledger/", "limits/", "nvml/",
-                                          "python/", "software/", "stacks/", "telemetry/", "waits/"};
+                                          "software/", "stacks/", "telemetry/", "waits/"};
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
         if (strncmp(name, folders[i], strlen(folders[i])) == 0)
             return true;
