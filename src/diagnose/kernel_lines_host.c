@@ -49,10 +49,10 @@ static bool is_uncorrectable(struct text line)
 /* 144 to 150 are NVLink errors. 45 is a channel that was removed because of another Xid. */
 static void xid(struct klog *k, struct text line, const struct rule_takes *takes)
 {
-    static const unsigned char hardware[] = {48,  54,  56,  57,  58,  61,  62,  63,  64,
+    static const unsigned char hardware[] = {48,  54,  56,  57,  58,  63,  64,
                                              74,  79,  92,  93,  94,  95,  110, 140, 143,
                                              144, 145, 146, 147, 148, 149, 150};
-    static const unsigned char hangs[] = {8, 109, 119, 120};
+    static const unsigned char hangs[] = {8, 61, 62, 109, 119, 120}; /* 61 and 62: a controller on the chip stopped */
     int number = (int)rule_taken_integer(takes, "_xid", 0);
     if (number == 45)
         number = (int)rule_taken_integer(takes, "_cause", 45);
