@@ -11,8 +11,9 @@
 #include "base/buf.h"
 #include "diagnose/fact.h"
 #include "diagnose/prior.h"
+#include "diagnose/wording_table.h"
 
-#define CLASSES (PRIOR_CLASSES + 1) /* the last one is "unknown": reports that name no cause */
+#define CLASSES WORDING_CLASSES
 #define WORDS_MAX 8192
 #define LETTERS_MAX 24u
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
@@ -22,98 +23,61 @@
 #define LIKELY 12 /* a class this many times less likely than the best one is no longer likely */
 #define TENTH 0.1 /* the unit of the table */
 
-extern const char wording_rows[];
-
 static const char computed[] = "computed from the words of the text";
 
-static struct word {
-    const char *text; /* in wording_rows, up to the tab */
-    size_t len;
-    float rarity, weight[CLASSES];
-} words[WORDS_MAX]; /* in the order of the table: sorted */
-static size_t word_count;
-static float bias[CLASSES];
+static const char *words[WORDS_MAX]; /* in wording_words */
 static int class_of_column[CLASSES]; /* index of prior_class(); -1: unknown */
 
-static const char *next_line(const char *at)
+static void find_words(void)
 {
-    at += strcspn(at, "\n");
-    return *at == '\n' ? at + 1 : at;
-}
-
-static void read_head(const char *row)
-{
-    const char *at = strchr(strchr(row, '\t') + 1, '\t');
-    for (size_t k = 0; k < CLASSES; k++) {
-        size_t len = strcspn(at + 1, "\t\n");
-        class_of_column[k] = prior_index(at + 1, len);
-        at += 1 + len;
-    }
-}
-
-static void read_weights(const char *at, float out[CLASSES])
-{
-    for (size_t k = 0; k < CLASSES; k++) {
-        char *end;
-        out[k] = (float)((double)strtol(at, &end, 10) * TENTH);
-        at = end;
-    }
-}
-
-static void read_table(void)
-{
-    if (word_count > 0)
+    const char *at = wording_words;
+    if (words[0] != NULL)
         return;
-    read_head(wording_rows);
-    for (const char *row = next_line(wording_rows); *row != '\0' && word_count < WORDS_MAX;
-         row = next_line(row)) {
-        size_t len = strcspn(row, "\t");
-        char *end;
-        float rarity = (float)((double)strtol(row + len, &end, 10) * TENTH);
-        struct word *w = &words[word_count];
-        read_weights(end, len == 0 ? bias : w->weight);
-        if (len == 0)
-            continue; /* the row of the classes themselves */
-        w->text = row;
-        w->len = len;
-        w->rarity = rarity;
-        word_count++;
-    }
+    for (size_t i = 0; i < wording_count && i < WORDS_MAX; i++, at += strlen(at) + 1)
+        words[i] = at;
+    for (size_t k = 0; k < CLASSES; k++)
+        class_of_column[k] = prior_index(wording_classes[k], strlen(wording_classes[k]));
 }
 
-static int compare(const char *a, size_t a_len, const struct word *w)
+static double rarity_of(size_t word)
 {
-    int order = memcmp(a, w->text, a_len < w->len ? a_len : w->len);
-    return order != 0 ? order : (a_len > w->len) - (a_len < w->len);
+    return wording_weights[word][0] * TENTH;
 }
 
-static const struct word *find(const char *letters, size_t len)
+static double weight_of(size_t word, size_t column)
 {
-    size_t from = 0, to = word_count;
+    return wording_weights[word][1 + column] * TENTH;
+}
+
+/* The place of a word in the table, or wording_count. */
+static size_t find(const char *letters, size_t len)
+{
+    size_t from = 0, to = wording_count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        int order = compare(letters, len, &words[middle]);
-        if (order == 0)
-            return &words[middle];
-        if (order < 0)
+        int order = strncmp(letters, words[middle], len);
+        if (order == 0 && words[middle][len] == '\0')
+            return middle;
+        if (order <= 0)
             to = middle;
         else
             from = middle + 1;
     }
-    return NULL;
+    return wording_count;
 }
 
 static void mark_words(const char *text, size_t len, bool seen[WORDS_MAX])
 {
     char letters[LETTERS_MAX];
+    find_words();
     for (size_t at = 0; at < len; at++) {
         size_t n = 0;
         for (; at < len && isalpha((unsigned char)text[at]) != 0; at++, n++)
             if (n < LETTERS_MAX)
                 letters[n] = (char)tolower((unsigned char)text[at]);
-        const struct word *w = n >= 2 && n <= LETTERS_MAX ? find(letters, n) : NULL;
-        if (w != NULL)
-            seen[w - words] = true;
+        size_t word = n >= 2 && n <= LETTERS_MAX ? find(letters, n) : wording_count;
+        if (word < wording_count)
+            seen[word] = true;
     }
 }
 
@@ -131,11 +95,10 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     int n = 0;
     if (len > REPORT_MAX)
         return;
-    read_table();
     mark_words(text, len, seen);
-    for (size_t i = 0; i < word_count; i++)
+    for (size_t i = 0; i < wording_count; i++)
         if (seen[i])
-            buf_printf(&known, "%s%.*s", known.len > 0 ? " " : "", (int)words[i].len, words[i].text);
+            buf_printf(&known, "%s%s", known.len > 0 ? " " : "", words[i]);
     while (n < TEXTS_MAX && words_of_text(facts, n, name) != NULL)
         n++;
     if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known))
@@ -152,10 +115,10 @@ static double mark_all(const struct facts *facts, bool seen[WORDS_MAX], int *cou
     *count = 0;
     for (int n = 0; n < TEXTS_MAX && (f = words_of_text(facts, n, name)) != NULL; n++)
         mark_words(f->text, strlen(f->text), seen);
-    for (size_t i = 0; i < word_count; i++) {
+    for (size_t i = 0; i < wording_count; i++) {
         if (!seen[i])
             continue;
-        squares += (double)words[i].rarity * (double)words[i].rarity;
+        squares += rarity_of(i) * rarity_of(i);
         ++*count;
     }
     return sqrt(squares);
@@ -167,9 +130,9 @@ static size_t share_out(const bool seen[WORDS_MAX], double length, double share[
     size_t best = 0;
     double whole = 0;
     for (size_t k = 0; k < CLASSES; k++) {
-        double sum = (double)bias[k];
-        for (size_t i = 0; i < word_count; i++)
-            sum += seen[i] ? (double)words[i].weight[k] * (double)words[i].rarity / length : 0;
+        double sum = wording_bias[k] * TENTH;
+        for (size_t i = 0; i < wording_count; i++)
+            sum += seen[i] ? weight_of(i, k) * rarity_of(i) / length : 0;
         share[k] = exp(sum);
         whole += share[k];
         best = share[k] > share[best] ? k : best;
@@ -203,19 +166,19 @@ static void set_text(struct facts *facts, const char *name, struct buf *text)
 static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
 {
     for (int shown = 0; shown < WORDS_SHOWN; shown++) {
-        const struct word *top = NULL;
-        float most = 0;
-        for (size_t i = 0; i < word_count; i++) {
-            float weight = words[i].weight[class_index] * words[i].rarity;
+        size_t top = wording_count;
+        double most = 0;
+        for (size_t i = 0; i < wording_count; i++) {
+            double weight = weight_of(i, class_index) * rarity_of(i);
             if (seen[i] && weight > most) {
                 most = weight;
-                top = &words[i];
+                top = i;
             }
         }
-        if (top == NULL)
+        if (top == wording_count)
             return;
-        seen[top - words] = false;
-        buf_printf(out, "%s\"%.*s\"", shown > 0 ? ", " : "", (int)top->len, top->text);
+        seen[top] = false;
+        buf_printf(out, "%s\"%s\"", shown > 0 ? ", " : "", words[top]);
     }
 }
 
