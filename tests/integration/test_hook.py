@@ -256,6 +256,18 @@ class Signals(Direct):
             drop = [[line for line in run.stderr.splitlines() if "0x" not in line] for run in (plain, done)]
             self.assertEqual(drop[0], drop[1])
 
+    def test_a_program_that_asks_first_has_its_own_faulthandler(self):
+        for begin in ("import numpy, faulthandler\n", "import faulthandler, numpy\n"):
+            code = begin + "print(faulthandler.is_enabled(), faulthandler.__loader__, faulthandler.__spec__)\n" \
+                "if not faulthandler.is_enabled():\n    faulthandler.enable(all_threads=False)\n" \
+                "print(faulthandler.is_enabled())\n" + self.CRASH
+            plain = self.go("-c", code, hooked=False, path=[self.path("site")])
+            done = self.go("-c", code, path=[self.path("site")])
+            self.assertEqual((done.returncode, done.stdout), (plain.returncode, plain.stdout))
+            drop = [[line for line in run.stderr.splitlines() if "0x" not in line] for run in (plain, done)]
+            self.assertIn("Fatal Python error: Segmentation fault", drop[0])
+            self.assertEqual(drop[0], drop[1])
+
     def test_handlers_of_native_code_stay(self):
         """One that looks at what the kernel told it, and goes on. Python does not know of it."""
         code = ("import ctypes, os, signal\nclass Action(ctypes.Structure):\n"

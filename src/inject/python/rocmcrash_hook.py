@@ -488,8 +488,51 @@ def _enable_faulthandler():
     fd = _high_descriptor(open_file("faults", posix.O_APPEND))
     if handled.isdisjoint(FATAL_SIGNALS):
         faulthandler.enable(file=fd, all_threads=True)
+        if "faulthandler" in sys.modules:
+            _answer_for_program(sys.modules["faulthandler"])
+        else:
+            sys.meta_path.insert(0, FaulthandlerFinder)
     if STACKS_SIGNAL not in handled:
         faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True, chain=False)
+
+
+def _answer_for_program(module):
+    """Programs ask is_enabled() before they enable faulthandler themselves. They have not, as far as they know."""
+    own_enable, own_is_enabled = module.enable, module.is_enabled
+
+    def enable(*arguments, **named):
+        module.enable, module.is_enabled = own_enable, own_is_enabled
+        return own_enable(*arguments, **named)
+
+    def is_enabled():
+        return False
+
+    module.enable, module.is_enabled = _alike(enable, own_enable), _alike(is_enabled, own_is_enabled)
+
+
+class FaulthandlerFinder:
+    """Sees the program import faulthandler, once."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "faulthandler":
+            return None
+        sys.meta_path.remove(FaulthandlerFinder)
+        built_in = sys.modules["_frozen_importlib"].BuiltinImporter
+        spec = built_in.find_spec(name)
+        if spec is not None:
+            spec.loader = FaulthandlerLoader(built_in)
+        return spec
+
+
+class FaulthandlerLoader:
+    def __init__(self, built_in):
+        self.built_in, self.create_module = built_in, built_in.create_module
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self.built_in
+        self.built_in.exec_module(module)
+        guarded("faulthandler", _answer_for_program, module)
 
 
 # --- PyTorch and the others ---
