@@ -59,7 +59,8 @@ def loaded(method):
 
 def state():
     frames = [str(f) for _, stack in getattr(torch.cuda, "_queued_calls", []) for f in stack]
-    return {"modules": sorted(n for n in sys.modules if "rocmcrash" in n), "meta_path": len(sys.meta_path),
+    return {"modules": sorted(n for n in sys.modules if "rocmcrash" in n),
+            "meta_path": [str(f) for f in sys.meta_path if "FaulthandlerFinder" not in str(f)],
             "initialised": torch.cuda.is_initialized(),
             "devices": [w for w in ("/dev/nvidia", "/dev/kfd", "/dev/dri") if w in open("/proc/self/maps").read()],
             "loader": type(torch.__loader__).__name__, "loader_dict": sorted(torch.__loader__.__dict__),
