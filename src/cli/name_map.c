@@ -85,7 +85,7 @@ static void forget_old_ones(const char *folder, int folder_fd)
     free(entries);
 }
 
-/* The run's record: no verb changes it, so it is the same in a bundle that was completed or redacted again. */
+/* The run's record: 'complete' leaves it as it is. */
 #define RUN_FILE "run/run.json"
 
 static void add_digest(cJSON *map, const char *stage)
