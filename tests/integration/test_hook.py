@@ -268,6 +268,11 @@ class Signals(Direct):
             self.assertIn("Fatal Python error: Segmentation fault", drop[0])
             self.assertEqual(drop[0], drop[1])
 
+    def test_faulthandler_is_imported_whatever_the_program_does_to_finders(self):
+        code = ("import sys, numpy\nfinders = list(sys.meta_path)\nsys.meta_path = [f for f in finders if 'rocmcrash' not in f.__module__]\n"
+                "found = [f.find_spec('faulthandler', None) for f in finders]\nimport faulthandler\nprint(faulthandler.is_enabled.__name__)\n")
+        self.same("-c", code, path=[self.path("site")])
+
     def test_handlers_of_native_code_stay(self):
         """One that looks at what the kernel told it, and goes on. Python does not know of it."""
         code = ("import ctypes, os, signal\nclass Action(ctypes.Structure):\n"

@@ -511,17 +511,20 @@ def _answer_for_program(module):
 
 
 class FaulthandlerFinder:
-    """Sees the program import faulthandler, once."""
+    """Sees the program import faulthandler, once. If anything is not as expected, the next finder is asked."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
         if name != "faulthandler":
             return None
-        sys.meta_path.remove(FaulthandlerFinder)
-        built_in = sys.modules["_frozen_importlib"].BuiltinImporter
-        spec = built_in.find_spec(name)
-        if spec is not None:
-            spec.loader = FaulthandlerLoader(built_in)
+        try:
+            built_in = sys.modules["_frozen_importlib"].BuiltinImporter
+            spec = built_in.find_spec(name)
+            if spec is not None:
+                spec.loader = FaulthandlerLoader(built_in)
+                sys.meta_path.remove(FaulthandlerFinder)
+        except Exception:
+            return None
         return spec
 
 
