@@ -41,6 +41,7 @@ struct run_info {
     int trace_mode, trace_state, trace_errno;
     unsigned processes_seen, processes_traced, processes_released_busy, impacts_dropped;
     unsigned processes_sanitized;
+    unsigned processes_wary;
     bool children_late;
     unsigned watchdog_kills, helper_restarts;
     bool supervisor_killed, argv_cut;

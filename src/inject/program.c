@@ -229,3 +229,27 @@ bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], c
     }
     return false;
 }
+
+static unsigned ranges_without(const Elf64_Phdr *headers, unsigned count, uint32_t flags,
+                               struct program_range ranges[PROGRAM_RANGES_MAX])
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < count && found < PROGRAM_RANGES_MAX; i++)
+        if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & flags) == 0)
+            ranges[found++] = (struct program_range){headers[i].p_offset, headers[i].p_filesz};
+    return found;
+}
+
+unsigned program_constants(int fd, struct program_range ranges[PROGRAM_RANGES_MAX])
+{
+    Elf64_Ehdr elf;
+    Elf64_Phdr headers[HEADERS_MAX];
+    if (raw_call(SYS_pread64, fd, &elf, sizeof elf, 0) != (long)sizeof elf || !raw_equal(elf.e_ident, ELFMAG, SELFMAG) ||
+        elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof headers[0] || elf.e_phnum > HEADERS_MAX)
+        return 0;
+    long size = (long)(elf.e_phnum * sizeof headers[0]);
+    if (raw_call(SYS_pread64, fd, headers, (size_t)size, elf.e_phoff) != size)
+        return 0;
+    unsigned found = ranges_without(headers, elf.e_phnum, PF_W | PF_X, ranges);
+    return found > 0 ? found : ranges_without(headers, elf.e_phnum, PF_W, ranges);
+}

@@ -14,4 +14,13 @@ enum preload_answer program_check(int fd, char *interpreter, size_t size,
 /* Whether a program for which that was PRELOAD_YES, and of which it left `scratch`, names the symbol. */
 bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *symbol);
 
+
+#define PROGRAM_RANGES_MAX 8
+struct program_range {
+    uint64_t offset, size; /* in the file, bytes */
+};
+/* The parts of a program file that hold its constants: what is loaded neither for writing nor for execution; with
+ * linkers that do not separate these, all that is loaded but not for writing. Returns how many; 0 = no program. */
+unsigned program_constants(int fd, struct program_range ranges[PROGRAM_RANGES_MAX]);
+
 #endif

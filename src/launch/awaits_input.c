@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -73,12 +74,22 @@ static bool is_listening(pid_t pid, const char *inode)
     return false;
 }
 
+/* For what a process may wait: `terminal` alone, or (0) anything that somebody outside can send. */
+struct wait {
+    pid_t pid;
+    dev_t terminal;
+};
+
 /* A terminal, or a socket that waits for connections. */
-static bool is_outside(pid_t pid, long fd)
+static bool is_outside(const struct wait *w, long fd)
 {
+    pid_t pid = w->pid;
     char path[64];
     char link[128];
+    struct stat st;
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", (int)pid, fd);
+    if (w->terminal != 0)
+        return stat(path, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == w->terminal;
     ssize_t n = readlink(path, link, sizeof link - 1);
     link[n > 0 ? n : 0] = '\0';
     if (begins(link, "/dev/pts/") || begins(link, "/dev/tty"))
@@ -90,47 +101,47 @@ static bool is_outside(pid_t pid, long fd)
 }
 
 /* "tfd:        5 events:       19 data: ...": a line for each descriptor that is waited for. */
-static bool epoll_has_outside(pid_t pid, long fd)
+static bool epoll_has_outside(const struct wait *w, long fd)
 {
     char path[64];
     RC_AUTO_FREE char *text = NULL;
-    (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%ld", (int)pid, fd);
+    (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%ld", (int)w->pid, fd);
     (void)fs_read_all(path, TABLE_MAX, &text);
     for (const char *line = text; line != NULL && (line = strstr(line, "tfd:")) != NULL; line += 4)
-        if (is_outside(pid, strtol(line + 4, NULL, 10)))
+        if (is_outside(w, strtol(line + 4, NULL, 10)))
             return true;
     return false;
 }
 
-static bool poll_has_outside(pid_t pid, uint64_t list, uint64_t count)
+static bool poll_has_outside(const struct wait *w, uint64_t list, uint64_t count)
 {
     static struct pollfd polled[POLLED_MAX];
-    if (count > POLLED_MAX || !process_memory_read(pid, list, polled, count * sizeof polled[0]))
+    if (count > POLLED_MAX || !process_memory_read(w->pid, list, polled, count * sizeof polled[0]))
         return false;
     for (uint64_t i = 0; i < count; i++)
-        if (polled[i].fd >= 0 && (polled[i].events & POLLIN) != 0 && is_outside(pid, polled[i].fd))
+        if (polled[i].fd >= 0 && (polled[i].events & POLLIN) != 0 && is_outside(w, polled[i].fd))
             return true;
     return false;
 }
 
-static bool select_has_outside(pid_t pid, uint64_t count, uint64_t readers)
+static bool select_has_outside(const struct wait *w, uint64_t count, uint64_t readers)
 {
     unsigned char set[FD_SETSIZE / 8] = {0};
-    if (readers == 0 || count > FD_SETSIZE || !process_memory_read(pid, readers, set, (count + 7) / 8))
+    if (readers == 0 || count > FD_SETSIZE || !process_memory_read(w->pid, readers, set, (count + 7) / 8))
         return false;
     for (uint64_t fd = 0; fd < count; fd++)
-        if ((set[fd / 8] >> fd % 8 & 1) != 0 && is_outside(pid, (long)fd))
+        if ((set[fd / 8] >> fd % 8 & 1) != 0 && is_outside(w, (long)fd))
             return true;
     return false;
 }
 
-bool awaits_input(pid_t pid)
+static bool is_waiting(const struct wait *w)
 {
     char path[64];
     char text[192];
     char *rest = text;
     uint64_t words[3] = {0};
-    (void)snprintf(path, sizeof path, "/proc/%d/syscall", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/syscall", (int)w->pid);
     if (fs_read_text(path, text, sizeof text) <= 0)
         return false;
     long call = strtol(text, &rest, 10);
@@ -141,25 +152,35 @@ bool awaits_input(pid_t pid)
     switch (call) {
     case SYS_accept:
     case SYS_accept4:
-        return true;
+        return w->terminal == 0;
     case SYS_read:
-        return is_outside(pid, (long)words[0]);
+        return is_outside(w, (long)words[0]);
     case SYS_epoll_pwait:
 #if defined(__x86_64__)
     case SYS_epoll_wait:
 #endif
-        return epoll_has_outside(pid, (long)words[0]);
+        return epoll_has_outside(w, (long)words[0]);
     case SYS_ppoll:
 #if defined(__x86_64__)
     case SYS_poll:
 #endif
-        return poll_has_outside(pid, words[0], words[1]);
+        return poll_has_outside(w, words[0], words[1]);
     case SYS_pselect6:
 #if defined(__x86_64__)
     case SYS_select:
 #endif
-        return select_has_outside(pid, words[0], words[1]);
+        return select_has_outside(w, words[0], words[1]);
     default:
         return false;
     }
+}
+
+bool awaits_input(pid_t pid)
+{
+    return is_waiting(&(struct wait){.pid = pid});
+}
+
+bool awaits_terminal(pid_t pid, dev_t terminal)
+{
+    return is_waiting(&(struct wait){.pid = pid, .terminal = terminal});
 }

@@ -12,5 +12,7 @@
 /* By the system call in which its main thread sleeps; false where that may not be read. Reads /proc and
  * the memory of the process; does not stop it. */
 bool awaits_input(pid_t pid);
+/* Does it wait for input from this terminal (st_rdev, not 0)? */
+bool awaits_terminal(pid_t pid, dev_t terminal);
 
 #endif

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/say.h"
+#include "launch/keys.h"
 
 #define ASIDE_WAIT_MS 1000
 #define STOPPED_MAX_S 10
@@ -180,6 +181,9 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
     int due_ms = forward_due(&s->forwarder);
     if (due_ms >= 0 && due_ms < timeout_ms)
         timeout_ms = due_ms;
+    due_ms = keys_due_ms(&s->helpers.relays[0]);
+    if (due_ms >= 0 && due_ms < timeout_ms)
+        timeout_ms = due_ms;
     /* A signal that cannot be forwarded yet must not wake us. The timeout is a millisecond then. */
     struct pollfd fds[] = {
         {.fd = forward_is_full(&s->forwarder) ? -1 : s->signal_fd, .events = POLLIN},
@@ -195,6 +199,7 @@ void supervisor_turn(struct supervisor *s, int timeout_ms)
     for (int i = 0; i < RELAYS; i++)
         (void)relay_supervise(&s->helpers.relays[i], s->shared);
     helpers_watch(&s->helpers);
+    keys_turn(&s->helpers.relays[0]);
 }
 
 static void tell_of_unfinished_runs(struct supervisor *s)

@@ -224,7 +224,7 @@ static void attach(void)
     s->run.trace_mode = TRACE_LATE;
     if (!may_trace(tracer.options->mode))
         return;
-    if (tracer_is_sanitized(tracer.target)) {
+    if (tracer_is_left_alone(tracer.target)) {
         s->trace_state = TRACE_STATE_OFF;
         return;
     }

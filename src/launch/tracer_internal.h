@@ -6,6 +6,7 @@
  *   tracer_stops.c    what each stop means and how it is answered
  *   tracer_impact.c   which stop is the end of a process
  *   tracer_release.c  what is let go: the busy, debuggers, short children
+ *   tracer_left_alone.c  which programs are not traced: debuggers, sanitizers, those that look for a tracer
  *   tracer_still.c    what the processes do while the program stands still
  */
 #ifndef LAUNCH_TRACER_INTERNAL_H
@@ -77,12 +78,16 @@ bool tracer_may_seize_again(pid_t tgid);
 void tracer_note_event(struct traced_process *process, uint64_t now_ns);
 /* Count a fork; from too many on, children are traced late. */
 void tracer_note_fork(void);
-bool tracer_is_debugger(pid_t pid);
 /* After an exec: if the program calls ptrace(2), children are traced late from now on. */
 void tracer_leave_children(pid_t tid, pid_t pid);
-/* LeakSanitizer traces its own process when that ends, and fails where another does. */
-bool tracer_is_sanitized(pid_t pid);
 void tracer_scan_every_second(void);
+
+/* --- tracer_left_alone.c --- */
+bool tracer_is_debugger(pid_t pid);
+/* The program has a sanitizer, or looks for a tracer: it would behave differently, so it is not traced. Counts it. */
+bool tracer_is_left_alone(pid_t pid);
+/* The program refers to ptrace(2): it may trace its children. */
+bool tracer_names_ptrace(pid_t pid);
 
 /* --- tracer_still.c --- */
 /* The supervisor woke us, or a second has passed: the next look at a program that stands still, and the

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/tracer_internal.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/time.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fs.h"
-#include "base/room.h"
-#include "inject/preload.h"
-#include "inject/program.h"
 #include "record/shared.h"
 
 /* A stop costs the target 20 us. Above this rate that is 1 % of a core: let the process go, when it
@@ -26,7 +18,6 @@
 #define FORKS_PER_S 100u
 #define FORKS_BURST 100u
 #define LATE_SCAN_PERIOD_S 1
-#define ENVIRONMENT_MAX (128u << 10)
 
 void tracer_release(struct traced_process *process, enum release_reason reason)
 {
@@ -92,7 +83,7 @@ void tracer_forget_released(pid_t tgid)
 bool tracer_may_seize_again(pid_t tgid)
 {
     struct released *entry = find_released(tgid);
-    if (entry == NULL && !tracer_is_sanitized(tgid))
+    if (entry == NULL && !tracer_is_left_alone(tgid))
         return true;
     if (entry == NULL) {
         note_released(tgid, RELEASE_FOR_GOOD);
@@ -126,76 +117,6 @@ void tracer_note_event(struct traced_process *process, uint64_t now_ns)
     }
 }
 
-/* A debugger's child must be able to ask to be traced, so a debugger and its children are let go
- * at its exec. */
-bool tracer_is_debugger(pid_t pid)
-{
-    static const char *const names[] = {"gdb",      "gdbserver", "rocgdb", "lldb",   "lldb-server",
-                                        "lldb-argdumper", "strace", "ltrace", "rr", "uftrace",
-                                        "perf",     "drgdb"};
-    char path[64];
-    char comm[32];
-    (void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-    if (fs_read_text(path, comm, sizeof comm) <= 0)
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(comm, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Python and its extensions get the runtime that way: python itself is not linked with it. */
-static bool preloads_sanitizer(pid_t pid)
-{
-    static const char name[] = "LD_PRELOAD=";
-    static char *text; /* not in .bss, which RLIMIT_DATA counts */
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    if (text == NULL && (text = room_for(ENVIRONMENT_MAX + 1)) == NULL)
-        return false;
-    RC_AUTO_CLOSE int fd = fs_open_read(path);
-    ssize_t len = fd >= 0 ? fs_pread_full(fd, text, ENVIRONMENT_MAX, 0) : 0;
-    text[len > 0 ? len : 0] = '\0';
-    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(text + at) + 1) {
-        if (strncmp(text + at, name, sizeof name - 1) == 0)
-            return preload_names_sanitizer(text + at + sizeof name - 1);
-    }
-    return false;
-}
-
-static int open_program(pid_t pid)
-{
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
-static bool is_built_with_sanitizer(pid_t pid)
-{
-    char interpreter[256];
-    uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
-    RC_AUTO_CLOSE int fd = open_program(pid);
-    return fd >= 0 && program_check(fd, interpreter, sizeof interpreter, scratch) == PRELOAD_SANITIZER;
-}
-
-static bool names_ptrace(pid_t pid)
-{
-    char interpreter[256];
-    uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
-    RC_AUTO_CLOSE int fd = open_program(pid);
-    return fd >= 0 && program_check(fd, interpreter, sizeof interpreter, scratch) == PRELOAD_YES &&
-           program_names(scratch, "ptrace");
-}
-
-/* LeakSanitizer traces its own process at the end, and fails it where we trace it already. */
-bool tracer_is_sanitized(pid_t pid)
-{
-    if (!is_built_with_sanitizer(pid) && !preloads_sanitizer(pid))
-        return false;
-    tracer.shared->processes_sanitized++;
-    return true;
-}
-
 void tracer_scan_every_second(void)
 {
     struct itimerval period = {{LATE_SCAN_PERIOD_S, 0}, {LATE_SCAN_PERIOD_S, 0}};
@@ -223,7 +144,7 @@ void tracer_note_fork(void)
  * never hears of it. */
 void tracer_leave_children(pid_t tid, pid_t pid)
 {
-    if (!tracer.eager || !names_ptrace(pid))
+    if (!tracer.eager || !tracer_names_ptrace(pid))
         return;
     children_become_late("a program traces others");
     (void)ptrace(PTRACE_SETOPTIONS, tid, NULL, (void *)(intptr_t)tracer.ptrace_options);

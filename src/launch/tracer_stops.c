@@ -87,7 +87,7 @@ static void exec_event(struct traced_thread *thread)
         process->threads++;
     }
     tracer_forget_first_fault(thread);
-    if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_sanitized(process->pid))
+    if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_left_alone(process->pid))
         tracer_release(process, RELEASE_FOR_GOOD);
     else
         tracer_leave_children(thread->tid, process->pid);

@@ -46,6 +46,7 @@
     X(count, processes_traced, processes_traced)                                                   \
     X(count, processes_released_busy, processes_released_busy)                                     \
     X(count, processes_sanitized, processes_sanitized)                                             \
+    X(count, processes_wary, processes_wary)                                                       \
     X(flag, children_late, children_late)                                                          \
     X(count, watchdog_kills, watchdog_kills)                                                       \
     X(count, impacts_dropped, impacts_dropped)                                                     \

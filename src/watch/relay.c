@@ -229,6 +229,7 @@ void relay_drop(struct relay *relay)
     relay_close(&relay->from);
     relay_close(&relay->feed);
     relay_close(&relay->master);
+    relay_close(&relay->keys);
     relay_close(&relay->file);
 }
 

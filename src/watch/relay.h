@@ -30,6 +30,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <termios.h>
 
 #include "watch/stream.h"
@@ -51,6 +52,8 @@ struct relay {
     int from;          /* read end of the pipe whose bytes go to `down` */
     int feed;          /* terminal: write end of that pipe, filled from the pty's master */
     int master;             /* terminal: the pty's master; its slave is `replacement` */
+    dev_t terminal;         /* terminal: the device of that slave */
+    int keys;               /* terminal: the real terminal, opened for reading; -1 = it may not be read */
     int replacement;        /* becomes `stream` of the target */
     int replacement_stdout; /* both: becomes fd 1; the same as `replacement` unless the flags differ */
     int file;               /* RELAY_FILE: the file, opened by us */
@@ -72,7 +75,7 @@ struct relay {
 #define RELAY_INIT                                                                                 \
     {                                                                                              \
         .stream = 2, .down = -1, .from = -1, .feed = -1, .master = -1, .replacement = -1,          \
-        .replacement_stdout = -1, .file = -1                                                       \
+        .keys = -1, .replacement_stdout = -1, .file = -1                                                       \
     }
 
 /*

@@ -33,14 +33,18 @@
 #define QUIET_AFTER_NS 1000000000u
 
 /* Opens the real terminal again. So our O_NONBLOCK affects nobody else, and an inherited O_APPEND
- * (2>>/dev/tty), with which splice(2) fails, does not apply. If it cannot be opened: a copy of fd 2. */
+ * (2>>/dev/tty), with which splice(2) fails, does not apply. */
+static int open_real(int mode)
+{
+    RC_AUTO_CLOSE int fd = open("/proc/self/fd/2", mode | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd >= 0 && stream_same(fd, STDERR_FILENO) ? rc_take_fd(&fd) : -1;
+}
+
+/* If it cannot be opened: a copy of fd 2. */
 static int open_down(void)
 {
-    int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    RC_AUTO_CLOSE int fd = open("/proc/self/fd/2", flags);
-    if (fd >= 0 && stream_same(fd, STDERR_FILENO))
-        return rc_take_fd(&fd);
-    return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+    int fd = open_real(O_WRONLY);
+    return fd >= 0 ? fd : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
 }
 
 static int open_slave(int master)
@@ -84,6 +88,8 @@ static int dress_slave(struct relay *relay)
         (void)ioctl(slave, TIOCSWINSZ, &size);
     /* A program that changed its user may open /dev/stderr again. It gets EACCES if fchown() fails. */
     struct stat st;
+    if (fstat(slave, &st) == 0)
+        relay->terminal = st.st_rdev;
     if (fstat(relay->down, &st) == 0 && fchown(slave, st.st_uid, st.st_gid) == 0)
         (void)fchmod(slave, st.st_mode & 0777);
     int flags = fcntl(STDERR_FILENO, F_GETFL);
@@ -100,6 +106,10 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
         r = dress_slave(relay);
     if (r != 0)
         return rc_err_errno(err, r, "cannot put a pty in front of the terminal");
+    relay->keys = open_real(O_RDONLY);
+    r = relay->keys < 0 ? 0 : relay_fd_high(&relay->keys);
+    if (r != 0)
+        return rc_err_errno(err, r, "cannot place the terminal");
     relay->replacement_stdout = relay->replacement;
     int ends[2];
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)

@@ -249,6 +249,18 @@ class Unusual(programs.Traced):
                     done = self.run_it(*argv, programs.compiled("tracing_program"), options=["--trace=" + mode], timeout=60)
                     self.assertEqual(done.status, 9)
 
+    def test_a_program_that_looks_for_a_tracer(self):
+        """Test programs (doctest, Catch2) stop for a debugger if TracerPid is not 0."""
+        for mode in ("late", "eager"):
+            for argv in ([], [self.shell(), "-c", '"$@"; exit $?', "sh"]):
+                with self.subTest(mode=mode, argv=argv):
+                    done = self.run_it(*argv, programs.compiled("wary_program"), options=["--trace=" + mode, "--always"])
+                    self.assertEqual(done.status, 3)
+                    said = re.findall("^rocmcrash: bundle: (.*)$", done.stderr, re.M)
+                    self.assertEqual(len(said), 1)
+                    if mode == "eager" or not argv:
+                        self.assertIn("look for a tracer were left alone (1)", support.Bundle(said[0]).value("run.trace_lost"))
+
     def test_a_target_that_holds_the_tracer(self):
         """It traces and stops what traces it: it goes on without a tracer, and ends as it would alone."""
         with Attacks("our processes held by ptrace") as attacks, attacks.one("tracer"):

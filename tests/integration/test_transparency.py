@@ -379,6 +379,37 @@ class Terminal(support.Case):
         self.read_until(master, b"count 1\r\n")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
+    def test_keys_for_a_pager(self):
+        """Its stdin is a pipe or a file: it reads keys from the terminal that stderr leads to."""
+        for pager, last in (("less", b"(END)"), ("more", b"line 999")):
+            with self.subTest(pager=pager):
+                if shutil.which(pager) is None:
+                    self.skipTest(f"no {pager} here")
+                code = "for n in $(seq 1000); do echo line $n; done | " + pager + "; echo the end"
+                pid, master = self.spawn(*self.command("/bin/sh", "-c", code))
+                self.read_until(master, b"line 30")
+                os.write(master, b"G" if pager == "less" else b"9999\x0d")
+                self.read_until(master, last)
+                os.write(master, b"q")
+                self.read_until(master, b"the end")
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_keys_for_all_others(self):
+        """Who draws on the terminal and reads stdin (curses) gets every key, also those typed while it computes."""
+        code = ("import os, subprocess, sys, termios, tty\n"
+                "worker = subprocess.Popen(['cat'], stdin=subprocess.PIPE, close_fds=True)\n"
+                "before = termios.tcgetattr(1); tty.setcbreak(1)\n"
+                "os.write(1, b'ready\\n'); os.read(0, 1); keys = b''\n"
+                "while not keys.endswith(b'.'):\n"
+                "    sum(i * i for i in range(1000000)); keys += os.read(0, 1)\n"
+                "termios.tcsetattr(1, termios.TCSANOW, before)\n"
+                "print('keys', keys.decode(), flush=True); worker.stdin.close(); worker.wait()\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"ready")
+        os.write(master, b"xabcdefghij.")
+        self.read_until(master, b"keys abcdefghij.")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
     def test_new_size(self):
         """The target gets SIGWINCH again when its own terminal has the new size."""
         code = ("import os, signal\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that traces others; programs.c must not be one (launch/tracer_release.c). argv[1] says whom. */
+/* A program that traces others; programs.c must not be one (launch/tracer_left_alone.c). argv[1] says whom. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
