@@ -14,14 +14,14 @@
 #include "diagnose/wording_table.h"
 
 #define CLASSES WORDING_CLASSES
-#define WORDS_MAX 8192
+#define WORDS_MAX 12288
 #define LETTERS_MAX 24u
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
 #define WORDS_SHOWN 6
-#define LIKELY 12 /* a class this many times less likely than the best one is no longer likely */
-#define TENTH 0.1 /* the unit of the table */
+#define LIKELY 4 /* a class this many times less likely than the best one is no longer likely */
+#define TENTH 0.1 /* the unit of rarity and bias */
 
 static const char computed[] = "computed from the words of the text";
 
@@ -46,7 +46,7 @@ static double rarity_of(size_t word)
 
 static double weight_of(size_t word, size_t column)
 {
-    return wording_weights[word][1 + column] * TENTH;
+    return wording_weights[word][1 + column];
 }
 
 /* The place of a word in the table, or wording_count. */
@@ -66,19 +66,50 @@ static size_t find(const char *letters, size_t len)
     return wording_count;
 }
 
+static void mark(const char *letters, size_t len, bool seen[WORDS_MAX])
+{
+    size_t word = find(letters, len);
+    if (word < wording_count)
+        seen[word] = true;
+}
+
+/* A word has 2 to LETTERS_MAX letters; what is longer or shorter is skipped. `pair` holds the word before, "_", and this one. */
 static void mark_words(const char *text, size_t len, bool seen[WORDS_MAX])
 {
-    char letters[LETTERS_MAX];
+    char pair[2 * LETTERS_MAX + 2];
+    size_t before = 0;
     find_words();
     for (size_t at = 0; at < len; at++) {
+        char *letters = pair + (before > 0 ? before + 1 : 0);
         size_t n = 0;
         for (; at < len && isalpha((unsigned char)text[at]) != 0; at++, n++)
             if (n < LETTERS_MAX)
                 letters[n] = (char)tolower((unsigned char)text[at]);
-        size_t word = n >= 2 && n <= LETTERS_MAX ? find(letters, n) : wording_count;
-        if (word < wording_count)
-            seen[word] = true;
+        if (n < 2 || n > LETTERS_MAX)
+            continue;
+        mark(letters, n, seen);
+        if (before > 0)
+            mark(pair, before + 1 + n, seen);
+        memmove(pair, letters, n);
+        pair[n] = '_';
+        before = n;
     }
+}
+
+/* "kernel older_kernel": as wording_to_facts() writes it. */
+static void mark_listed(const char *list, bool seen[WORDS_MAX])
+{
+    find_words();
+    for (const char *at = list; *at != '\0'; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " ");
+        mark(at, len, seen);
+        at += len;
+    }
+}
+
+static bool is_pair(size_t word)
+{
+    return strchr(words[word], '_') != NULL;
 }
 
 static const struct fact *words_of_text(const struct facts *facts, int n, char name[24])
@@ -106,7 +137,7 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     buf_release(&known);
 }
 
-/* -> the length of the report's vector */
+/* -> the length of the report's vector; *count: words, without pairs */
 static double mark_all(const struct facts *facts, bool seen[WORDS_MAX], int *count)
 {
     const struct fact *f;
@@ -114,12 +145,12 @@ static double mark_all(const struct facts *facts, bool seen[WORDS_MAX], int *cou
     double squares = 0;
     *count = 0;
     for (int n = 0; n < TEXTS_MAX && (f = words_of_text(facts, n, name)) != NULL; n++)
-        mark_words(f->text, strlen(f->text), seen);
+        mark_listed(f->text, seen);
     for (size_t i = 0; i < wording_count; i++) {
         if (!seen[i])
             continue;
         squares += rarity_of(i) * rarity_of(i);
-        ++*count;
+        *count += is_pair(i) ? 0 : 1;
     }
     return sqrt(squares);
 }
@@ -162,6 +193,14 @@ static void set_text(struct facts *facts, const char *name, struct buf *text)
     buf_release(text);
 }
 
+/* A pair is shown as it stands in the text: two words. */
+static void say_word(const char *word, const char *separator, struct buf *out)
+{
+    const char *second = strchr(word, '_');
+    int first = second != NULL ? (int)(second - word) : (int)strlen(word);
+    buf_printf(out, "%s\"%.*s%s%s\"", separator, first, word, second != NULL ? " " : "", second != NULL ? second + 1 : "");
+}
+
 /* The words that speak most for the class. Takes them out of `seen`. */
 static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
 {
@@ -178,7 +217,7 @@ static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
         if (top == wording_count)
             return;
         seen[top] = false;
-        buf_printf(out, "%s\"%s\"", shown > 0 ? ", " : "", words[top]);
+        say_word(words[top], shown > 0 ? ", " : "", out);
     }
 }
 

@@ -353,18 +353,18 @@ static void the_kernel_for_gfx1151_is_told_by_its_package_number(void **state)
 static void a_low_verdict_yields_to_clear_words(void **state)
 {
     static const struct {
-        const char *facts, *class_name, *also;
+        const char *facts, *class_name, *also, *confidence;
     } cases[] = {
-        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION'}", "page-fault", ""},
-        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 80, 'wording.says': 'x'}", "app-bug", "page-fault"},
-        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 39, 'wording.says': 'x'}", "page-fault", "app-bug"},
-        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 80, 'wording.likely': 'app-bug page-fault', 'wording.says': 'x'}", "page-fault", "app-bug"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION'}", "page-fault", "", "low"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 80, 'wording.says': 'x'}", "app-bug", "page-fault", "medium"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 19, 'wording.says': 'x'}", "page-fault", "app-bug", "low"},
+        {"{'msg.hsa_status': 'HSA_STATUS_ERROR_EXCEPTION', 'wording.class': 'app-bug', 'wording.percent': 85.0, 'wording.count': 80, 'wording.likely': 'app-bug page-fault', 'wording.says': 'x'}", "page-fault", "app-bug", "low"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cJSON *facts = fixture_quoted(cases[i].facts);
         struct verdict v = fixture_judge(*state, facts, NULL);
         assert_string_equal(v.class_name, cases[i].class_name);
-        assert_string_equal(v.confidence, "low");
+        assert_string_equal(v.confidence, cases[i].confidence);
         assert_true(cases[i].also[0] == '\0' || fixture_list_holds(&v.also, cases[i].also));
         verdict_release(&v);
         cJSON_Delete(facts);
