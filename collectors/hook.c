@@ -180,6 +180,7 @@ static void put_exception(const struct hook *h)
         return;
     collect_text(h->out, "hook.exception_type", FACT_LOG, hook_string(head, "type"), source);
     collect_text(h->out, "hook.exception_message", FACT_LOG, hook_string(head, "message"), source);
+    collect_boolean(h->out, "hook.exception_of_memory", FACT_LOG, hook_exception_is_oom(exception), source);
     if (!main_thread)
         collect_text(h->out, "hook.exception_thread", FACT_LOG, hook_string(exception, "thread"),
                      source);
