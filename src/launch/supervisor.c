@@ -295,7 +295,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     s.forwarder.shared = s.shared;
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     supervisor_fill_run(&s, argv);
-    supervisor_plan_relay(&s);
+    supervisor_plan_relay(&s, argv);
     s.hang.idle_ms = conditions_idle_ms(&options->bundle_at);
     s.hang.tracer = &s.helpers.pids[HELPER_TRACER];
     (void)crossing_begin(&s.crossing, &options->bundle_at);

@@ -65,7 +65,7 @@ void supervisor_take_over_signals(struct supervisor *s);
 /* The descriptors of the loop: signals, and what wakes supervisor and recorder. 0 or -errno. */
 int supervisor_open_events(struct supervisor *s);
 void supervisor_fill_run(struct supervisor *s, char *const argv[]);
-void supervisor_plan_relay(struct supervisor *s);
+void supervisor_plan_relay(struct supervisor *s, char *const argv[]);
 /* For struct recorder_options: the context is a struct supervisor. */
 void supervisor_bundle_for_recorder(void *context);
 /* Fork the relay, the tracer (which forks the target) and all that only looks on. 0 or -errno. */

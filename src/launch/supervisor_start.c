@@ -74,14 +74,24 @@ static void note_stdout_file(struct shared_run *run)
     run->stdout_start = at > 0 ? (uint64_t)at : 0;
 }
 
-void supervisor_plan_relay(struct supervisor *s)
+/* A shell at a prompt moves its jobs between foreground and background by the terminal of its stderr (tcsetpgrp(2)). That
+ * fails on our pty, which is not the controlling terminal. */
+static bool needs_its_terminal(char *const argv[])
+{
+    return stream_kind_of(STDERR_FILENO) == STREAM_TERMINAL && target_is_interactive_shell(argv);
+}
+
+void supervisor_plan_relay(struct supervisor *s, char *const argv[])
 {
     struct shared_run *run = &s->shared->run;
     struct rc_err err = {""};
     struct relay *relays = s->helpers.relays;
-    enum follow_mode mode = s->options->follow;
+    bool is_shell = needs_its_terminal(argv);
+    enum follow_mode mode = is_shell ? FOLLOW_NONE : s->options->follow;
     if (relay_plan(&relays[0], mode, &err) < 0)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", err.msg);
+    else if (is_shell && s->options->follow != FOLLOW_NONE)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "the command is a shell at a prompt, which needs its terminal");
     else if (mode == FOLLOW_NONE)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --follow=none");
     else if (relays[0].way == RELAY_NONE)

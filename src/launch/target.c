@@ -141,16 +141,43 @@ static bool script_interpreter(const char *path, char *out, size_t size)
     return true;
 }
 
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_shell(const char *name)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "fish", "tcsh", "csh"};
+    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++)
+        if (strcmp(base_name(name), shells[i]) == 0)
+            return true;
+    return false;
+}
+
+bool target_is_interactive_shell(char *const argv[])
+{
+    if (!is_shell(argv[0]) || isatty(STDIN_FILENO) != 1)
+        return false;
+    for (size_t i = 1; argv[i] != NULL; i++) {
+        bool is_short = argv[i][0] == '-' && argv[i][1] != '-';
+        if (is_short && strchr(argv[i], 'i') != NULL)
+            return true;
+        if ((is_short && strchr(argv[i], 'c') != NULL) || argv[i][0] != '-')
+            return false; /* a command, or a script */
+    }
+    return true;
+}
+
 bool target_is_launcher(const char *name)
 {
     static const char *const launchers[] = {
         "sh",    "bash",  "dash",    "zsh",    "ksh",    "fish",    "busybox", "env",    "nice",
         "nohup", "time",  "timeout", "setsid", "stdbuf", "ionice",  "chrt",    "taskset", "numactl",
         "exec",  "runuser", "setpriv", "unshare", "prlimit", "script", "systemd-run"};
-    const char *slash = strrchr(name, '/');
-    const char *base = slash != NULL ? slash + 1 : name;
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (strcmp(base, launchers[i]) == 0)
+        if (strcmp(base_name(name), launchers[i]) == 0)
             return true;
     return false;
 }

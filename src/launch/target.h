@@ -49,4 +49,7 @@ bool target_exec_is_privileged(const char *name);
  */
 bool target_is_launcher(const char *name);
 
+/* Is this a shell at a prompt: with -i, or without a script or a command, and with a terminal as stdin? */
+bool target_is_interactive_shell(char *const argv[]);
+
 #endif

@@ -379,6 +379,19 @@ class Terminal(support.Case):
         self.read_until(master, b"count 1\r\n")
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
+    def test_a_shell_at_a_prompt_has_job_control(self):
+        if shutil.which("bash") is None:
+            self.skipTest("no bash here")
+        code = "echo hi; sleep 0.1 & fg; echo status $?"
+        for argv in (["bash", "--norc", "-ic", code], ["bash", "--norc", "--noprofile"]):
+            with self.subTest(argv=argv):
+                pid, master = self.spawn(*self.command(*argv))
+                if len(argv) == 3:
+                    os.write(master, (code + "; exit\n").encode())
+                seen = self.read_until(master, b"status 0")
+                self.assertNotIn(b"no job control", seen)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
     def test_keys_for_a_pager(self):
         """Its stdin is a pipe or a file: it reads keys from the terminal that stderr leads to."""
         for pager, last in (("less", b"(END)"), ("more", b"line 999")):
