@@ -247,12 +247,16 @@ void redact_apply(struct redactor *r, const struct redact_text *t, const struct 
 {
     size_t done = 0; /* copied up to here */
     size_t line = 1, counted = 0;
+    struct json_line json = {0};
     for (size_t i = 0; i < spans->count; i++) {
         const struct redact_span *span = &spans->list[i];
         for (; r->on_change != NULL && counted < span->from; counted++)
             line += t->p[counted] == '\n';
         buf_append(out, t->p + done, span->from - done);
+        bool quote = redact_needs_quotes(&json, t, span);
+        buf_puts(out, quote ? "\"" : "");
         pseudonym(r, span, t, line, out);
+        buf_puts(out, quote ? "\"" : "");
         done = span->to;
     }
     buf_append(out, t->p + done, t->len - done);
@@ -268,6 +272,8 @@ int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)
     const struct redact_text t = {in, len};
     struct redact_spans spans = {0};
     int e = len > 0 ? redact_search(r, &t, false, &spans) : 0;
+    if (e == 0)
+        e = redact_fit_json(&t, &spans);
     if (e == 0)
         redact_apply(r, &t, &spans, out);
     free(spans.list);

@@ -145,4 +145,19 @@ static inline char redact_at(const struct redact_text *t, size_t i)
     return i < t->len ? t->p[i] : '\0';
 }
 
+/* redact_json_line.c */
+/* A line that is one object, as a log of events has it. It stays JSON: what is hidden ends at the quotes of a string, takes no
+ * part of an escape, and numbers become a string. */
+struct json_line {
+    size_t from, to; /* of the line that was looked at last */
+    bool is_json;
+    size_t at; /* read up to here */
+    bool in_string;
+};
+
+/* Fits settled spans into the lines of JSON. 0 or -ENOMEM. */
+int redact_fit_json(const struct redact_text *t, struct redact_spans *spans);
+/* Does the span begin with a number of a line of JSON? Spans are asked for from left to right. */
+bool redact_needs_quotes(struct json_line *l, const struct redact_text *t, const struct redact_span *span);
+
 #endif

@@ -29,11 +29,38 @@ static bool is_kept(const struct walk *w, const char *key)
     return false;
 }
 
-/* The place of a value. `name`: the member "name" of the same object, or NULL. cJSON's objects are lists: it is
- * looked up once an object, because an object of a stranger may have a million members. */
+/* The place of a value. `name`: the member "name" of the same object (or "key", "variable" and the like), or NULL. cJSON's
+ * objects are lists: it is looked up once an object, because an object of a stranger may have a million members. */
 struct place {
     const cJSON *parent, *name;
 };
+
+static bool is_one_of_words(const char *const words[], const char *key)
+{
+    for (size_t i = 0; key != NULL && words[i] != NULL; i++) {
+        if (strcasecmp(words[i], key) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The member that says the name of the object's value. */
+static const cJSON *name_in(const cJSON *object)
+{
+    static const char *const words[] = {"name", "key", "k", "variable", "var", "field", "option", "setting", "label",
+                                        "parameter", "ParameterKey", "header", NULL};
+    const cJSON *found = NULL;
+    const cJSON *child;
+    cJSON_ArrayForEach(child, object)
+    {
+        if (!cJSON_IsString(child) || !is_one_of_words(words, child->string))
+            continue;
+        if (strcasecmp(child->string, "name") == 0)
+            return child;
+        found = found != NULL ? found : child;
+    }
+    return found;
+}
 
 /* The name that gives the value away, as in {"name": "env.HF_TOKEN", "value": "..."} and
  * ["--token", "..."]. */
@@ -43,8 +70,9 @@ static const char *name_of_value(const struct place *place, const cJSON *item)
     if (place->parent != NULL && cJSON_IsArray(place->parent) && item != place->parent->child && cJSON_IsString(item->prev) &&
         item->prev->valuestring[0] == '-')
         return item->prev->valuestring;
+    static const char *const words[] = {"value", "val", "v", "ParameterValue", NULL};
     const char *name = cJSON_GetStringValue(place->name);
-    return key != NULL && strcmp(key, "value") == 0 && name != NULL ? name : key;
+    return name != NULL && is_one_of_words(words, key) ? name : key;
 }
 
 /* --- spans of a text as spans of a piece of it --- */
@@ -205,8 +233,9 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
     if (r == 0 && name != NULL && t.len > 0)
         r = search_named(w, name, value, spans);
     struct redact_span whole = {0};
-    if (r == 0 && name != NULL && cJSON_IsString(item))
-        r = asks_for_secret(w, name, value, &whole);
+    const char *of_list = name == NULL && place->parent != NULL ? place->parent->string : NULL;
+    if (r == 0 && (name != NULL || of_list != NULL) && cJSON_IsString(item))
+        r = asks_for_secret(w, name != NULL ? name : of_list, value, &whole); /* also {"api_keys": ["...", "..."]} */
     if (r > 0) {
         whole.from = 0;
         whole.to = t.len;
@@ -322,7 +351,7 @@ static int walk(const struct walk *w, const struct place *place,
     }
     if (cJSON_IsArray(item))
         return walk_array(w, item);
-    const struct place inside = {item, cJSON_GetObjectItemCaseSensitive(item, "name")};
+    const struct place inside = {item, name_in(item)};
     for (cJSON *child = item->child; r == 0 && child != NULL; child = child->next)
         r = walk(w, &inside, child);
     return r;

@@ -270,6 +270,62 @@ static void test_json(void **state)
     redactor_free(r);
 }
 
+/* Other words for a name and its value, and the values of a list that has the name. */
+static void test_json_of_names_and_values(void **state)
+{
+    (void)state;
+    static const char in[] = "[{\"Name\":\"DB_PASSWORD\",\"Value\":\"summer rain\"},{\"val\":\"summer rain\",\"key\":\"api_token\"},"
+                             "{\"ParameterKey\":\"DBPassword\",\"ParameterValue\":\"tulips\"},{\"k\":\"rank\",\"v\":\"none of it\"},"
+                             "{\"api_keys\":[\"tulips\",\"Kx7pQ2mV9\"],\"tokens\":[\"the\",\"layer12\"]}]";
+    static const char want[] = "[{\"Name\":\"DB_PASSWORD\",\"Value\":\"<secret:named>\"},{\"val\":\"<secret:named>\",\"key\":\"api_token\"},"
+                               "{\"ParameterKey\":\"DBPassword\",\"ParameterValue\":\"<secret:named>\"},{\"k\":\"rank\",\"v\":\"none of it\"},"
+                               "{\"api_keys\":[\"<secret:named>\",\"<secret:named>\"],\"tokens\":[\"the\",\"layer12\"]}]";
+    struct redactor *r = redactor_new();
+    cJSON *doc = cJSON_Parse(in);
+    assert_non_null(doc);
+    assert_int_equal(redact_json(r, doc, NULL), 0);
+    char *out = cJSON_PrintUnformatted(doc);
+    assert_string_equal(out, want);
+    free(out);
+    cJSON_Delete(doc);
+    redactor_free(r);
+}
+
+/* A log with an object on each line: what is hidden ends at the quotes of a string, takes no part of an escape, and a number
+ * becomes a string. Our own times stay. */
+static void test_lines_of_json_stay_json(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{\"t\":1764453123456789,\"pid\":4242,\"message\":\"ada@heron.example order 77-1203 \\u001b[0m\"}",
+         "{\"t\":1764453123456789,\"pid\":4242,\"message\":\"<email1> order <account1> \\u001b[0m\"}"},
+        {"{\"mail\":\"ada@heron.example\",\"order\":77120345,\"more\":[[7712034, 7712035],7712036],\"ok\":true}",
+         "{\"mail\":\"<email1>\",\"order\":\"<account1>\",\"more\":[[\"<account2>\", \"<account3>\"],\"<account4>\"],\"ok\":true}"},
+        {"{\"time\":\"2026-11-29T21:44:11\",\"patient\":\"Ada Brook\",\"diagnosis\":\"flu\"}", NULL},
+        {"{\"name\":\"DB_PASSWORD\",\"value\":12345678}", "{\"name\":\"DB_PASSWORD\",\"value\":\"<secret:named-fields>\"}"},
+        {"{\"input_ids\":[[1, 2345, 6789, 1011, 1213], [1, 4567, 8910]],\"n\":2}", NULL},
+        {"{\"arguments\":{\"q\":\"where can it be\",\"k\":[1,2],\"deep\":{\"x\":-1.5e3,\"y\":null}}}", NULL},
+        {"{\"cookie\":\"a=Kx7pQ2mV9; \\\"b\\\"=Kx7pQ2mV8\",\"n\":1}", NULL},
+        {"{\"log\":\"user=ada@heron.example\\n77120345 77120346 \\u001b[31m\\u2026\"}", NULL},
+        {"[{\"user\":\"ada@heron.example\"},{\"id\":\"C:\\\\Users\\\\nora\\\\77120345\"}]", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        RC_AUTO_FREE char *twice = redacted(r, out);
+        cJSON *doc = cJSON_Parse(out);
+        if (doc == NULL)
+            fail_msg("%s", out);
+        assert_string_equal(twice, out);
+        if (rows[i][1] != NULL)
+            assert_string_equal(out, rows[i][1]);
+        else
+            assert_null(strstr(out, "771203"));
+        cJSON_Delete(doc);
+        redactor_free(r);
+    }
+}
+
 /* A document knows the end of a value: blanks, quotes and brackets are part of a password. */
 static void test_json_hides_secrets_whole(void **state)
 {
@@ -556,6 +612,8 @@ int main(void)
         cmocka_unit_test(test_what_is_said_again),
         cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_of_names_and_values),
+        cmocka_unit_test(test_lines_of_json_stay_json),
         cmocka_unit_test(test_json_of_many_members),
         cmocka_unit_test(test_json_is_learned),
         cmocka_unit_test(test_records),
