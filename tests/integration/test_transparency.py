@@ -398,9 +398,10 @@ class Terminal(support.Case):
             with self.subTest(pager=pager):
                 if shutil.which(pager) is None:
                     self.skipTest(f"no {pager} here")
+                self.environ["TERM"] = "xterm"
                 code = "for n in $(seq 1000); do echo line $n; done | " + pager + "; echo the end"
                 pid, master = self.spawn(*self.command("/bin/sh", "-c", code))
-                self.read_until(master, b"line 30")
+                self.read_until(master, b"line 20")
                 os.write(master, b"G" if pager == "less" else b"9999\x0d")
                 self.read_until(master, last)
                 os.write(master, b"q")
