@@ -84,6 +84,14 @@ class Bundles(support.Case):
         self.assertEqual(self.python(swallow % 0).bundles, [])  # there may have been a request for it
         self.only_bundle(self.python(swallow % 0, options=("--bundle-on=oom",)))
 
+    def test_exception_in_a_log_of_the_command(self):
+        """Its output goes to a file of its own, as launch scripts have it; the allocator is not PyTorch's."""
+        script = self.write("raises.py", "class OutOfMemoryError(RuntimeError): pass\nraise OutOfMemoryError('out of memory')\n")
+        log = self.path("own.log")
+        done = self.run_it("/bin/sh", "-c", f"'{PYTHON}' '{script}' >'{log}' 2>&1")
+        self.assertEqual(done.status, 1)
+        self.assertIn("OutOfMemoryError", self.only_bundle(done).text("hook/events.jsonl"))
+
     def test_killed_while_the_exception_unwinds(self):
         code = "import os, signal, torch\nkeep = torch.empty(10 << 30)\ntry:\n    torch.empty(9 << 30)\n" \
                "finally:\n    os.kill(os.getpid(), signal.SIGKILL)"

@@ -393,9 +393,11 @@ def _is_plain(module):
 
 
 def uncaught(kind, value, tb):
-    event("exception", chain=chain_of(kind, value, tb))
-    if isinstance(kind, type) and issubclass(kind, MemoryError):  # RAM; its message may be empty
-        append("%d.oom.ram" % getpid(), b"\n", 4096)
+    chain = chain_of(kind, value, tb)
+    event("exception", chain=chain)
+    # Its message may be empty (MemoryError), or be printed where nobody reads it (2>own.log).
+    if (isinstance(kind, type) and issubclass(kind, MemoryError)) or any("OutOfMemory" in link["type"] for link in chain):
+        append("%d.oom.raised" % getpid(), b"\n", 4096)
     if torch is not None:
         torch["at_exception"]()
     for name in POOLS:  # imported after PyTorch, when imports were no longer watched
