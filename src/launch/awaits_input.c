@@ -88,10 +88,10 @@ static bool is_outside(const struct wait *w, long fd)
     char link[128];
     struct stat st;
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%ld", (int)pid, fd);
-    if (w->terminal != 0)
-        return stat(path, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == w->terminal;
     ssize_t n = readlink(path, link, sizeof link - 1);
     link[n > 0 ? n : 0] = '\0';
+    if (w->terminal != 0) /* stat() of a file on a server that is gone would not return */
+        return begins(link, "/dev/") && stat(path, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == w->terminal;
     if (begins(link, "/dev/pts/") || begins(link, "/dev/tty"))
         return true;
     if (!begins(link, "socket:["))

@@ -7,6 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/proc_stat.h"
 #include "launch/awaits_input.h"
 #include "launch/tree_scan.h"
 #include "watch/relay.h"
@@ -33,13 +34,14 @@ static bool has_keys(int fd)
     return poll(&p, 1, 0) > 0 && (p.revents & POLLIN) != 0;
 }
 
-/* The supervisor takes the processes that lost their parent, so all of the run are below it. */
+/* The supervisor takes the processes that lost their parent, so all of the run are below it. A pager has one thread. Another
+ * thread may hold the lock of a process' memory while its GPU hangs, and we would wait with it. */
 static bool somebody_waits(dev_t terminal)
 {
     static pid_t pids[TREE_SCAN_MAX];
     uint32_t count = tree_scan_list(getpid(), pids, TREE_SCAN_MAX);
     for (uint32_t i = 0; i < count; i++)
-        if (awaits_terminal(pids[i], terminal))
+        if (proc_status_number(pids[i], "Threads") == 1 && awaits_terminal(pids[i], terminal))
             return true;
     return false;
 }
