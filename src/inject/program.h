@@ -14,7 +14,6 @@ enum preload_answer program_check(int fd, char *interpreter, size_t size,
 /* Whether a program for which that was PRELOAD_YES, and of which it left `scratch`, names the symbol. */
 bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *symbol);
 
-
 #define PROGRAM_RANGES_MAX 8
 struct program_range {
     uint64_t offset, size; /* in the file, bytes */

@@ -15,7 +15,7 @@
 
 #define ENVIRONMENT_MAX (128u << 10)
 #define CHUNK_BYTES ((size_t)64 << 10)
-#define CONSTANTS_MAX ((uint64_t)32 << 20)
+#define CONSTANTS_MAX ((uint64_t)4 << 20) /* of all ranges: the program stands still while they are read */
 #define SEEN_MAX 32
 
 static bool name_of(pid_t pid, char *name, size_t size)
@@ -91,7 +91,7 @@ static const char tracer_field[] = "TracerPid"; /* of /proc/PID/status */
 static bool range_has(int fd, uint64_t at, uint64_t size, char *chunk)
 {
     const size_t word = sizeof tracer_field - 1;
-    uint64_t end = size < CONSTANTS_MAX ? at + size : at + CONSTANTS_MAX;
+    uint64_t end = at + size;
     while (at < end) {
         size_t want = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
         ssize_t n = fs_pread_full(fd, chunk, want, (off_t)at);
@@ -113,9 +113,13 @@ static bool constants_have_tracer_field(int fd)
         return false;
     struct program_range ranges[PROGRAM_RANGES_MAX];
     unsigned count = program_constants(fd, ranges);
-    for (unsigned i = 0; i < count; i++)
-        if (range_has(fd, ranges[i].offset, ranges[i].size, chunk))
+    uint64_t left = CONSTANTS_MAX;
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t size = ranges[i].size < left ? ranges[i].size : left;
+        if (range_has(fd, ranges[i].offset, size, chunk))
             return true;
+        left -= size;
+    }
     return false;
 }
 
