@@ -242,6 +242,19 @@ static void test_a_user_in_a_program(void **state)
     redactor_free(r);
 }
 
+/* Frees the redactor. */
+static void becomes_json(struct redactor *r, const char *in, const char *const *keep, const char *want)
+{
+    cJSON *doc = cJSON_Parse(in);
+    assert_non_null(doc);
+    assert_int_equal(redact_json(r, doc, keep), 0);
+    char *out = cJSON_PrintUnformatted(doc);
+    assert_string_equal(out, want);
+    free(out);
+    cJSON_Delete(doc);
+    redactor_free(r);
+}
+
 /* Value by value: names, moments and classes stay, private values do not. A serial number becomes a
  * string, so that the document stays JSON. */
 static void test_json(void **state)
@@ -260,14 +273,7 @@ static void test_json(void **state)
     static const char *const keep[] = {"name", "when", NULL};
     struct redactor *r = redactor_new();
     assert_int_equal(redactor_add(r, REDACT_USER, "marlowe"), 0);
-    cJSON *doc = cJSON_Parse(in);
-    assert_non_null(doc);
-    assert_int_equal(redact_json(r, doc, keep), 0);
-    char *out = cJSON_PrintUnformatted(doc);
-    assert_string_equal(out, want);
-    free(out);
-    cJSON_Delete(doc);
-    redactor_free(r);
+    becomes_json(r, in, keep, want);
 }
 
 /* Other words for a name and its value, and the values of a list that has the name. */
@@ -280,15 +286,7 @@ static void test_json_of_names_and_values(void **state)
     static const char want[] = "[{\"Name\":\"DB_PASSWORD\",\"Value\":\"<secret:named>\"},{\"val\":\"<secret:named>\",\"key\":\"api_token\"},"
                                "{\"ParameterKey\":\"DBPassword\",\"ParameterValue\":\"<secret:named>\"},{\"k\":\"rank\",\"v\":\"none of it\"},"
                                "{\"api_keys\":[\"<secret:named>\",\"<secret:named>\"],\"tokens\":[\"the\",\"layer12\"]}]";
-    struct redactor *r = redactor_new();
-    cJSON *doc = cJSON_Parse(in);
-    assert_non_null(doc);
-    assert_int_equal(redact_json(r, doc, NULL), 0);
-    char *out = cJSON_PrintUnformatted(doc);
-    assert_string_equal(out, want);
-    free(out);
-    cJSON_Delete(doc);
-    redactor_free(r);
+    becomes_json(redactor_new(), in, NULL, want);
 }
 
 /* A log with an object on each line: what is hidden ends at the quotes of a string, takes no part of an escape, and a number
