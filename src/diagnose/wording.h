@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The class of failure that the words of a report speak for. templates/wording.tsv has the weights of single words for each
+ * The class of failure that the words of a report speak for. templates/wording.tsv has the weights of words, and of pairs of neighbours, for each
  * class of failure, learned from labelled reports (tests/corpus/wording.py, which explains the model). It is
  * weak evidence, for reports in which no message decides. Pure; for `triage` of texts only: the words of a
  * run's own output were not learned.
