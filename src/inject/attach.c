@@ -12,6 +12,7 @@
 #include "inject/next.h"
 #include "inject/raw.h"
 #include "inject/settle.h"
+#include "inject/terminal.h"
 
 #define MEMFD_NAME "/memfd:rocmcrash-ledger"
 /* About the limits on children that are traced from their start (launch/tracer_release.c). */
@@ -224,19 +225,25 @@ void attach_count_left_out(enum preload_answer answer)
 
 struct place {
     uint64_t pid, fd, nonce[2];
+    uint64_t pty, real; /* struct terminal_pair */
 };
 
-/* "4711:12:0123456789abcdef:fedcba9876543210" */
+/* "4711:12:0123456789abcdef:fedcba9876543210:8801:8800" */
 static struct place parse_config(const char *text)
 {
-    struct place p = {0, 0, {0, 0}};
-    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1]};
-    for (size_t i = 0; i < 4; i++) {
+    struct place p = {0, 0, {0, 0}, 0, 0};
+    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1], &p.pty, &p.real};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         *fields[i] = raw_number(&text, i < 2 ? 10 : 16);
         if (*text == ':')
             text++;
     }
     return p;
+}
+
+static struct place own_place(void)
+{
+    return parse_config(self.preload.config + sizeof PRELOAD_CONFIG - 1);
 }
 
 /* In another PID namespace the number may belong to another process, and opening its files (a
@@ -307,7 +314,7 @@ static void attach(void)
         (void)atomic_compare_exchange_strong(&self.attaching, &in_work, DONE);
         return;
     }
-    struct place place = parse_config(self.preload.config + sizeof PRELOAD_CONFIG - 1);
+    struct place place = own_place();
     struct ledger *ledger = map_ledger(&place);
     if (ledger != NULL)
         ADD(ledger->attached, 1);
@@ -342,5 +349,7 @@ __attribute__((constructor)) static void start(void)
     self.identity->pid = (uint32_t)raw_call(SYS_getpid, 0, 0, 0, 0);
     self.crowd = map_crowd();
     self.wanted = true;
+    struct place place = own_place();
+    terminal_init(&(struct terminal_pair){(uint32_t)place.pty, (uint32_t)place.real});
     hip_look();
 }

@@ -19,6 +19,7 @@
 #include "inject/hip.h"
 #include "inject/next.h"
 #include "inject/raw.h"
+#include "inject/terminal.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define TYPE(request) (((uint32_t)(request) >> 8) & 0xff)
@@ -368,6 +369,11 @@ static bool concerns_memory(uint32_t type, uint32_t number)
             number == AMDGPU_GEM_USERPTR || number == DRM_PRIME_TO_HANDLE);
 }
 
+static int set_modes(const struct terminal_call *call)
+{
+    return call_next(call->fd, call->request, (void *)(uintptr_t)call->modes);
+}
+
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
     va_list args;
@@ -375,6 +381,16 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     void *arg = va_arg(args, void *);
     va_end(args);
     uint32_t type = TYPE(request);
+    if (terminal_gets_modes(request)) {
+        int r = call_next(fd, request, arg);
+        if (r == 0)
+            terminal_got(fd, arg);
+        return r;
+    }
+    if (terminal_sets_modes(request)) {
+        struct terminal_call call = {fd, request, arg};
+        return terminal_set(&call, set_modes);
+    }
     if (type == 'K' && NUMBER(request) <= KFD_CREATE_QUEUE)
         hip_look(); /* a runtime starts: it is mapped now */
     if ((type != 'K' && type != 'd') || !concerns_memory(type, NUMBER(request)) || !attach_wanted())

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -206,6 +207,13 @@ static int name_library(struct supervisor *s, const char *path)
     return r < 0 ? r : preload_set_path(&s->preload, name);
 }
 
+/* 0 = not known. /dev/tty gives the number of the terminal that it stands for. */
+static unsigned terminal_device(int fd)
+{
+    unsigned device = 0;
+    return ioctl(fd, TIOCGDEV, &device) == 0 ? device : 0;
+}
+
 /* After the descriptors have their numbers: the library finds the memory by them. */
 static void prepare_ledger(struct supervisor *s)
 {
@@ -231,9 +239,13 @@ static void prepare_ledger(struct supervisor *s)
     l->counters_at = offsetof(struct shared, impact_request);
     l->pid_namespace = ledger_pid_namespace();
     run->ledger_fd = s->ledger_fd;
-    (void)snprintf(s->preload.config, sizeof s->preload.config, PRELOAD_CONFIG "%d:%d:%llx:%llx",
-                   l->owner_pid, s->ledger_fd, (unsigned long long)l->nonce[0],
-                   (unsigned long long)l->nonce[1]);
+    const struct relay *relay = &s->helpers.relays[0];
+    bool has_pty = relay->way == RELAY_TERMINAL;
+    (void)snprintf(s->preload.config, sizeof s->preload.config,
+                   PRELOAD_CONFIG "%d:%d:%llx:%llx:%x:%x", l->owner_pid, s->ledger_fd,
+                   (unsigned long long)l->nonce[0], (unsigned long long)l->nonce[1],
+                   has_pty ? terminal_device(relay->replacement) : 0,
+                   has_pty ? terminal_device(relay->down) : 0);
 }
 
 /* Fork the tracer, which forks the target; then everything that only looks on. */

@@ -8,7 +8,8 @@
  *
  * These differences remain: ttyname(2) names the pty; tcgetpgrp(2) fails with ENOTTY; OPOST reads as
  * off; tcdrain() returns before the real terminal has all bytes; `stty tostop` does not stop a
- * background target; a change of modes takes effect up to one chunk or 50 ms late.
+ * background target; a change of modes takes effect up to one chunk or 50 ms late where the library
+ * in the target does not make it on both (inject/terminal.h).
  */
 #include "watch/relay_internal.h"
 
@@ -208,8 +209,12 @@ void terminal_modes_init(struct carrier *c)
     c->active_ns = clock_mono_ns();
 }
 
+/* Asks for the modes of the real terminal again: the look into /proc takes as long as getpass(3) needs to change them. Such
+ * a change goes first, in the next turn. */
 static void push_to_real(struct carrier *c, struct termios *real, const struct termios *pty)
 {
+    if (tcgetattr(c->relay->down, real) != 0 || !same_modes(real, &c->real_seen))
+        return;
     bool was_raw = is_made_raw(&c->pty_seen);
     bool is_raw = is_made_raw(pty);
     apply_changes(real, &c->pty_seen, pty);
@@ -226,7 +231,8 @@ static void push_to_real(struct carrier *c, struct termios *real, const struct t
 void terminal_modes_sync(struct carrier *c)
 {
     struct termios pty, real;
-    /* On a master, tcgetattr gives the slave's modes. */
+    /* On a master, tcgetattr gives the slave's modes. The pty is asked first: the library in the target (inject/terminal.h)
+     * changes the real one first. So its changes are seen on the real one, and are not pushed once more. */
     if (tcgetattr(c->relay->master, &pty) != 0 || tcgetattr(c->relay->down, &real) != 0)
         return;
     if (!same_modes(&real, &c->real_seen)) {

@@ -453,28 +453,55 @@ class Terminal(support.Case):
         self.read_until(master, b"is 65534 65533 0o641\r\n")
         os.waitpid(pid, 0)
 
+    def test_modes_of_both_terminals_agree(self):
+        """curses sets modes on stdout, and getpass() asks /dev/tty right after it; and the other way round."""
+        code = ("import fcntl, os, termios, tty\n"
+                "ends = 1, os.open('/dev/tty', os.O_RDWR)\n"
+                "def modes(fd): return termios.tcgetattr(fd)[0], termios.tcgetattr(fd)[3], termios.tcgetattr(fd)[6]\n"
+                "def out(): return bool(termios.tcgetattr(0)[1] & termios.OPOST)\n"
+                "before = termios.tcgetattr(1); wrong = 0; outs = set()\n"
+                "raw_before = fcntl.ioctl(1, termios.TCGETS, bytes(36))\n"
+                "for n in range(400):\n"
+                "    fd = ends[n // 2 % 2]\n"
+                "    tty.setraw(fd, when=n % 3) if n % 2 == 0 else termios.tcsetattr(fd, n % 3, before)\n"
+                "    wrong += modes(ends[0]) != modes(ends[1])\n"
+                "    outs.add((n % 2, out())) if fd == 1 else None\n"
+                "tty.setcbreak(1); fcntl.ioctl(1, termios.TCSETSW, raw_before)\n"
+                "wrong += fcntl.ioctl(1, termios.TCGETS, bytes(36)) != fcntl.ioctl(0, termios.TCGETS, bytes(36))\n"
+                "old = termios.tcgetattr(ends[1])\n"
+                "print('wrong', wrong, 'echo', bool(old[3] & termios.ECHO), sorted(outs), flush=True)\n"
+                "os.read(0, 1)\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"wrong 0 echo True [(0, False), (1, True)]\r\n")
+        os.write(master, b"\n")
+        os.waitpid(pid, 0)
+
     def test_modes_of_a_background_job(self):
-        """Without rocmcrash, setting them would have stopped it. In the foreground they are the terminal's."""
+        """Setting them stops it, as without rocmcrash. In the foreground they are the terminal's."""
         setter = ("import os, termios, time\n"
                   "modes = termios.tcgetattr(2)\n"
                   "modes[0] ^= termios.IXANY\n"
                   "termios.tcsetattr(2, termios.TCSANOW, modes)\n"
                   "for word in ('one', 'two', 'three'): time.sleep(0.3); os.write(2, word.encode())")
-        starter = ("import os, sys\n"
+        starter = ("import os, signal, sys\n"
                    "pid = os.fork()\n"
                    "if pid == 0:\n"
                    "    if sys.argv[1] == 'background': os.setpgid(0, 0)\n"
                    "    os.execv(sys.argv[2], sys.argv[2:])\n"
-                   "os.waitpid(pid, 0); print('END', flush=True); sys.stdin.readline()")
-        for where, changed in (("background", False), ("foreground", True)):
-            with self.subTest(where=where):
-                pid, master = self.spawn(PYTHON, "-c", starter, where,
-                                         *self.command(PYTHON, "-c", setter))
-                before = termios.tcgetattr(master)[0]
-                self.read_until(master, b"END")
-                self.assertEqual(termios.tcgetattr(master)[0] ^ before, termios.IXANY if changed else 0)
-                os.write(master, b"\n")
-                os.waitpid(pid, 0)
+                   "status = os.waitpid(pid, os.WUNTRACED)[1]\n"
+                   "print('END', os.WIFSTOPPED(status) and signal.Signals(os.WSTOPSIG(status)).name, flush=True)\n"
+                   "if os.WIFSTOPPED(status): os.killpg(pid, 9)\n"
+                   "sys.stdin.readline()")
+        for where, stop, changed in (("background", b"SIGTTOU", False), ("foreground", b"False", True)):
+            for ours in (False, True):
+                with self.subTest(where=where, ours=ours):
+                    command = self.command(PYTHON, "-c", setter) if ours else [PYTHON, "-c", setter]
+                    pid, master = self.spawn(PYTHON, "-c", starter, where, *command)
+                    before = termios.tcgetattr(master)[0]
+                    self.read_until(master, b"END " + stop)
+                    self.assertEqual(termios.tcgetattr(master)[0] ^ before, termios.IXANY if changed else 0)
+                    os.write(master, b"\n")
+                    os.waitpid(pid, 0)
 
     def test_ctrl_z_and_fg(self):
         pid, master = self.spawn("/bin/bash", "--norc", "-i")
