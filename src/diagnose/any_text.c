@@ -18,6 +18,7 @@
 #include "diagnose/pairs.h"
 #include "diagnose/quantity.h"
 #include "diagnose/rank_lines.h"
+#include "diagnose/survived.h"
 #include "diagnose/targets.h"
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
@@ -27,7 +28,7 @@
 #include "diagnose/vocabulary.h"
 #include "diagnose/wording.h"
 
-typedef void (*reader)(struct facts *, const char *text, size_t len, const char *source);
+typedef text_reader reader;
 
 static bool has_prefix(const struct facts *facts, size_t from, size_t to, const char *prefix)
 {
@@ -137,6 +138,8 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     messages_to_facts(facts, own, own_len, source);
     read_repaired(facts, own, own_len, source, readers, OUTPUT_REPAIRS);
     quantities_to_facts(facts, own, own_len, source);
+    size_t rest_len;
+    free(survived_doubt(facts, before, own, own_len, source, readers, &rest_len));
     rank_lines_doubt(facts, before, text, len);
     free(copy);
 }
@@ -162,6 +165,9 @@ static void count_failure_lines(struct facts *facts, const char *text, size_t le
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, read_given_log, quantities_to_facts, NULL};
+    static const reader all_readers[] = {messages_to_facts, pasted_to_facts, read_given_log, prose_to_facts, quantities_to_facts,
+                                         pairs_to_facts, targets_to_facts, limit_counts_to_facts, package_family_to_facts,
+                                         collective_calls_to_facts, error_counters_to_facts, NULL};
     size_t before = facts_count(facts);
     messages_to_facts(facts, text, len, source);
     size_t messages = facts_count(facts);
@@ -177,7 +183,10 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     package_family_to_facts(facts, text, len, source);
     collective_calls_to_facts(facts, text, len, source);
     error_counters_to_facts(facts, text, len, source);
-    wording_to_facts(facts, text, len, source);
+    size_t rest_len = len;
+    char *rest = survived_doubt(facts, before, text, len, source, all_readers, &rest_len);
+    wording_to_facts(facts, rest != NULL ? rest : text, rest_len, source);
+    free(rest);
     count_failure_lines(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
     bool said =

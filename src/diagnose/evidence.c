@@ -139,6 +139,14 @@ static void add_says(struct facts *facts, const struct tree *tree, const bool *h
     buf_release(&text);
 }
 
+static bool rests_on_survived(const struct eval *ev)
+{
+    for (size_t i = 0; i < ev->used_count; i++)
+        if (fact_has_mark(ev->used[i], FACT_MARK_SURVIVED))
+            return true;
+    return false;
+}
+
 struct prior evidence_derive(struct facts *facts, const struct tree *tree)
 {
     static const char source[] = "computed from all evidence";
@@ -147,7 +155,7 @@ struct prior evidence_derive(struct facts *facts, const struct tree *tree)
     for (size_t i = 0; i < tree->evidence.row_count; i++) {
         const struct evidence_row *row = &tree->evidence.row[i];
         struct eval ev = {.facts = facts};
-        holds[i] = eval_answer(&ev, row->when) == ANSWER_YES;
+        holds[i] = eval_answer(&ev, row->when) == ANSWER_YES && !rests_on_survived(&ev);
         struct prior p = weights_of(facts, row);
         if (holds[i])
             prior_add(&sum, &p, 1.0F);

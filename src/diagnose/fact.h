@@ -75,6 +75,8 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 #define FACT_MARK_ONE_OF_RANKS "of one of the ranks"          /* rank_lines.h: RANK_LINES_BELOW */
 #define FACT_MARK_PERHAPS_OTHERS "perhaps of another rank"    /* RANK_LINES_SHARED */
 
+#define FACT_MARK_SURVIVED "survived"                          /* survived.h */
+
 /* Note such a mark in the source of the fact at `index`. */
 void facts_mark(struct facts *, size_t index, const char *mark);
 /* Was the fact read from a line with this mark, or computed from such a fact? */

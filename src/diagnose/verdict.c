@@ -156,6 +156,7 @@ static const struct doubt {
 } doubts[] = {
     {FACT_MARK_PERHAPS_OTHERS, 2, "another rank may have written the lines: they are not marked, and ranks share the file"},
     {FACT_MARK_ONE_OF_RANKS, 1, "more than one rank failed, and the lines are not marked with the one that wrote them"},
+    {FACT_MARK_SURVIVED, 1, "the program quoted these lines, or went on after them; another error ended it"},
     {FACT_MARK_JOINED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
     {FACT_MARK_COMPLETED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
 };
@@ -171,6 +172,13 @@ static const struct doubt *doubt_of(const struct judge *j, const struct expr *e)
             if (fact_has_mark(ev.used[i], doubts[k].mark))
                 return &doubts[k];
     return NULL;
+}
+
+/* The node says yes because of lines that the program survived. */
+static bool is_survived(const struct judge *j, const struct tree_node *node)
+{
+    const struct doubt *doubt = doubt_of(j, node->test);
+    return doubt != NULL && strcmp(doubt->mark, FACT_MARK_SURVIVED) == 0;
 }
 
 static int steps_of(const struct doubt *doubt)
@@ -383,6 +391,17 @@ static bool yields(const struct judge *j, const struct tree_node *node)
     return level < 2 && j->tree->yields[level] != NULL && holds(j, j->tree->yields[level]);
 }
 
+/* A node after this one knows a class, and no survived failure is its reason. */
+static bool other_decides(const struct judge *j, size_t at)
+{
+    for (size_t i = at + 1; i < j->tree->node_count; i++) {
+        const struct tree_node *node = &j->tree->node[i];
+        if (strcmp(node->class_name, "unknown") != 0 && ask(j, node->test) == ANSWER_YES && !is_survived(j, node))
+            return true;
+    }
+    return false;
+}
+
 static void walk(struct judge *j)
 {
     const struct tree_node *primary = NULL, *yielded = NULL;
@@ -396,7 +415,7 @@ static void walk(struct judge *j)
             continue;
         }
         add_step(j, node, answer, &ev);
-        if (answer == ANSWER_YES && yields(j, node)) {
+        if (answer == ANSWER_YES && (yields(j, node) || (is_survived(j, node) && other_decides(j, i)))) {
             yielded = yielded != NULL ? yielded : node;
         } else if (answer == ANSWER_YES) {
             primary = node;

@@ -175,6 +175,34 @@ class Quoted(support.Case):
         for message in self.MESSAGES:
             self.assertEqual(self.judged("loading\n" + message + "\n")["confidence"], "high", message)
 
+    FAILURES = MESSAGES + (
+        "HW Exception by GPU node-1 (Agent handle: 0x55d0) reason :GPU Hang",
+        "Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64",
+        "ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is needed, which is larger than the "
+        "available KV cache memory (1.10 GiB).",
+        "amdgpu 0000:43:00.0: amdgpu: Uncorrectable hardware errors(1 in UMC block) detected",
+        "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600011 milliseconds "
+        "before timing out.",
+        "OSError: [Errno 24] Too many open files",
+        "HIP out of memory. Tried to allocate 18014398509.00 GiB. GPU 0 has a total capacity of 23.98 GiB of which 22.10 GiB is free.")
+    SURVIVED = ("%s\nstep 1 loss 2.0\nstep 2 loss 1.9\n", 'the archive has "%s" as an example\n')
+
+    def test_another_error_ended_the_program(self):
+        """No message is the cause that stands in quotation marks, or after which two steps were made."""
+        for message in self.FAILURES:
+            for frame in self.SURVIVED:
+                for error in ("RuntimeError: the validation set is empty", "AssertionError: wrong shape", "KeyError: 'loss'"):
+                    verdict = self.judged("loading\n" + frame % message + self.MISTAKE.replace("ValueError: bad config", error))
+                    self.assertEqual((verdict["class"], verdict["confidence"]), ("app-bug", "medium"), (frame % message, error))
+
+    def test_a_consequence_is_not_another_error(self):
+        """The error names another process, or the GPU: the message before it stays the cause."""
+        for message in self.FAILURES:
+            alone = self.judged("loading\n" + message + "\n")
+            for error in ("RuntimeError: worker 1 exited with code -6", "EngineDeadError: EngineCore encountered an issue."):
+                verdict = self.judged("loading\n" + self.SURVIVED[0] % message + self.MISTAKE.replace("ValueError: bad config", error))
+                self.assertEqual(verdict["class"], alone["class"], (message, error))
+
     def confidence_of_fault(self, end):
         bundle = self.only_bundle(self.run_it("sh", "-c", f"echo '{self.MESSAGES[0]}' >&2; {end}", options=("--always",)))
         self.assertEqual(bundle.verdict["class"], "page-fault")

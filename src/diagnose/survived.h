@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program may handle a failure, or only quote somebody's message, go on, and end later by another error. Then the
+ * earlier message is not the cause. This finds the error that ended the program, and marks the facts that stand
+ * only on earlier failures. Pure.
+ */
+#ifndef DIAGNOSE_SURVIVED_H
+#define DIAGNOSE_SURVIVED_H
+
+#include <stddef.h>
+
+struct facts;
+
+typedef void (*text_reader)(struct facts *, const char *text, size_t len, const char *source);
+
+/* Reads the text again without the failures that the program survived or quoted. A fact from index `from` on that this
+ * reading does not give gets FACT_MARK_SURVIVED, and log.ended_by is the error that ended the program if it names no
+ * GPU. `readers` ends with NULL. Returns the text as it was read; NULL: nothing was marked, or memory is short. free() it. */
+char *survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
+                     const text_reader readers[], size_t *ret_len);
+
+#endif
