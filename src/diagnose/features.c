@@ -46,6 +46,8 @@ static const char *marks_of(const struct fact *f)
         return " (of lines, " FACT_MARK_ONE_OF_RANKS ")";
     if (fact_has_mark(f, FACT_MARK_SURVIVED))
         return " (of lines, " FACT_MARK_SURVIVED ")";
+    if (fact_has_mark(f, FACT_MARK_FOLLOWED))
+        return " (of lines, " FACT_MARK_FOLLOWED ")";
     return fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
 }
 

@@ -16,15 +16,19 @@
 struct ending {
     unsigned line;     /* of the error that ended the program; 0 = not known */
     unsigned survived; /* failures up to this line are survived */
-    struct text says;  /* "KeyError: 'loss'" */
+    unsigned begins;   /* the first traceback of its chain; 0 = none, or it may come of a library that did not load */
     bool is_own;       /* it names no GPU */
+    struct text says;  /* "KeyError: 'loss'" */
 };
 
 struct search {
     struct runtime_state runtime;
-    unsigned line, last, before_last; /* lines that show progress */
-    unsigned after;                   /* such lines after the ending */
-    bool aside;                       /* what follows is raised in a destructor */
+    unsigned last, before_last; /* lines that show progress */
+    unsigned after;             /* such lines after the ending */
+    unsigned chain;             /* where the last traceback began, with those that it was raised in */
+    bool open;                  /* its exception has not come yet */
+    bool chained;               /* the next one was raised in it */
+    bool aside;                 /* the next one was raised in a destructor */
     struct ending found;
 };
 
@@ -34,42 +38,69 @@ static bool tells_failure(struct text line)
     return (log_words_in(line.at, line.len, failure) & failure) != 0 || rule_is_on(RULE_TOLD_FAILURE, line);
 }
 
-/* An exception that is no consequence of another failure, or a message with which a program ends. */
-static bool is_ending(struct search *s, const struct scan *scan, struct text line)
+/* No consequence of another failure. An exception that names the GPU often is one, except a refused allocation. */
+static bool is_first_hand(const struct search *s, struct text line)
 {
-    unsigned before = s->runtime.exception_line;
-    runtime_line(scan, &s->runtime, line);
-    if (s->runtime.exception_line == before)
-        return rule_is_on(RULE_ENDING, line);
-    bool aside = s->aside;
-    s->aside = false;
-    return !aside && !rule_is_on(RULE_PASSED_ON, line) && !rule_is_on(RULE_TELLS_OF_ANOTHER, line) &&
+    return !s->aside && (!rule_is_on(RULE_NAMES_GPU, line) || rule_is_on(RULE_OF_MEMORY, line)) && !rule_is_on(RULE_PASSED_ON, line) && !rule_is_on(RULE_TELLS_OF_ANOTHER, line) &&
            !rule_is_on(RULE_WARNING, line);
+}
+
+static void note_traceback(struct search *s, struct text line, unsigned n)
+{
+    s->aside |= text_has(line, "Exception ignored in") || text_has(line, "Error in atexit");
+    s->chained |= rule_is_on(RULE_EXCEPTION_CHAIN, line);
+    if (!text_has(line, "Traceback (most recent call last)"))
+        return;
+    if (!s->chained)
+        s->chain = n;
+    else if (s->chain == 0)
+        s->chain = 1; /* where its first traceback begins is not known */
+    s->chained = false;
+    s->open = true;
+}
+
+static void note_ending(struct search *s, struct text line, unsigned n)
+{
+    unsigned survived = s->before_last > 0 ? s->before_last - 1 : 0;
+    s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .says = text_trim(line)};
+    s->after = 0;
+    if (!s->open)
+        return;
+    if (survived >= s->chain)
+        s->found.survived = s->chain - 1;
+    if (!rule_is_on(RULE_RAISED_BY_LOADING, line))
+        s->found.begins = s->chain;
+}
+
+static void note_progress(struct search *s, struct text line, unsigned n)
+{
+    bool inside = line.at[0] == ' ' || line.at[0] == '\t';
+    bool goes_on = rule_is_on(RULE_GOING_ON, line);
+    bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
+    if (inside || (!goes_on && (!counts || tells_failure(line))))
+        return;
+    s->before_last = s->last;
+    s->last = goes_on ? n + 1 : n; /* a failure that the line itself tells is before it */
+    s->after += !goes_on;
 }
 
 static void look_at(struct search *s, const struct scan *scan, struct text line)
 {
-    bool inside = line.at[0] == ' ' || line.at[0] == '\t';
-    if (text_has(line, "Exception ignored in"))
-        s->aside = true;
-    if (is_ending(s, scan, line)) {
-        unsigned known = s->before_last;
-        s->found = (struct ending){scan->line, known > 0 ? known - 1 : 0, text_trim(line), !rule_is_on(RULE_NAMES_GPU, line)};
-        s->after = 0;
-    } else if (!inside && rule_is_on(RULE_GOING_ON, line)) {
-        s->before_last = s->last;
-        s->last = scan->line + 1; /* a failure that this line itself tells is before it */
-    } else if (!inside && text_has_digit(line) && !tells_failure(line) &&
-               (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0) {
-        s->before_last = s->last;
-        s->last = scan->line;
-        s->after++;
-    }
+    unsigned before = s->runtime.exception_line;
+    note_traceback(s, line, scan->line);
+    runtime_line(scan, &s->runtime, line);
+    bool raised = s->runtime.exception_line != before;
+    if (raised ? is_first_hand(s, line) : rule_is_on(RULE_ENDING, line))
+        note_ending(s, line, scan->line);
+    else
+        note_progress(s, line, scan->line);
+    if (raised)
+        s->open = s->aside = false;
 }
 
 static struct ending find_ending(struct text all, unsigned before)
 {
-    struct search s = {.line = 0};
+    struct search s = {.after = 0};
     struct scan scan = {.line = before};
     struct text line;
     while (text_next_line(&all, &line)) {
@@ -119,32 +150,47 @@ static bool is_comment(struct text previous, struct text line)
     return text_trim(previous).len > 0 && (text_starts(t, "# ") || text_starts(t, "// "));
 }
 
-/* The text without the failures that are survived or quoted; all lines keep their places. NULL: there are none. */
-static char *without_survived(struct text all, unsigned before, const struct ending *ending)
+/* A copy, in which all lines keep their places. */
+struct copy {
+    char *text;
+    bool any; /* a part of it was blanked */
+};
+
+static struct copy copy_of(struct text all)
 {
-    char *copy = malloc(all.len + 1);
-    bool any = false;
+    struct copy copy = {.text = all.len > 0 ? malloc(all.len) : NULL};
+    if (copy.text != NULL)
+        memcpy(copy.text, all.at, all.len);
+    return copy;
+}
+
+/* Blanks the failures that are survived or quoted. */
+static void blank_survived(struct copy *copy, struct text all, unsigned before, const struct ending *ending)
+{
     struct text rest = all, line, previous = {"", 0};
-    if (copy == NULL)
-        return NULL;
-    memcpy(copy, all.at, all.len);
-    copy[all.len] = '\0';
     for (unsigned n = before + 1; n < ending->line && text_next_line(&rest, &line); n++, previous = line) {
-        char *at = copy + (line.at - all.at);
+        char *at = copy->text + (line.at - all.at);
         if (!tells_failure(line))
             continue;
         if (n <= ending->survived || (ending->is_own && is_comment(previous, line))) {
             memset(at, ' ', line.len);
-            any = true;
+            copy->any = true;
         } else if (ending->is_own && !text_starts(line, "{")) { /* all texts of JSON are quoted */
-            any |= blank_quotes(at, line.len);
+            copy->any |= blank_quotes(at, line.len);
         }
     }
-    if (!any) {
-        free(copy);
-        return NULL;
+}
+
+/* Blanks all failures before an error of the program's own. */
+static void blank_earlier(struct copy *copy, struct text all, unsigned before, const struct ending *ending)
+{
+    struct text rest = all, line;
+    for (unsigned n = before + 1; ending->is_own && n < ending->begins && text_next_line(&rest, &line); n++) {
+        if (n <= ending->survived || !tells_failure(line))
+            continue;
+        memset(copy->text + (line.at - all.at), ' ', line.len);
+        copy->any = true;
     }
-    return copy;
 }
 
 /* A mended line has another doubt already. Whose GPU it is does not depend on what failed. A reporter's own words
@@ -153,20 +199,40 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
 {
     unsigned line = fact_source_line(f);
     return f->when == FACT_LOG && line > 0 && line < ending->line && strncmp(f->name, "vendor.", 7) != 0 &&
-           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) && !fact_has_mark(f, FACT_MARK_TRANSLATED);
+           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) &&
+           !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
-/* Marks what only the whole text says. */
-static bool mark(struct facts *facts, size_t from, const struct facts *again, const struct ending *ending)
+/* Survived is more than followed. What the kernel says of a process does not depend on how another
+ * one ended. */
+static bool may_be_followed(const struct fact *f)
 {
-    bool any = false;
-    for (size_t i = from; again != NULL && i < facts_count(facts); i++) {
-        const struct fact *f = facts_at(facts, i);
-        if (!may_mark(f, ending) || facts_find(again, f->name, FACT_LOG) != NULL)
+    return !fact_has_mark(f, FACT_MARK_SURVIVED) && strncmp(f->name, "kmsg.", 5) != 0;
+}
+
+struct reading_again {
+    struct facts *facts;
+    size_t from;
+    const char *source;
+    const text_reader *readers;
+    struct text all;
+};
+
+/* Reads the copy, and marks what only the whole text says. */
+static bool mark_lost(const struct reading_again *r, const struct copy *copy, const struct ending *ending, const char *how)
+{
+    bool any = false, survived = strcmp(how, FACT_MARK_SURVIVED) == 0;
+    struct facts *again = copy->any ? facts_new() : NULL;
+    for (size_t i = 0; again != NULL && r->readers[i] != NULL; i++)
+        r->readers[i](again, copy->text, r->all.len, r->source);
+    for (size_t i = r->from; again != NULL && i < facts_count(r->facts); i++) {
+        const struct fact *f = facts_at(r->facts, i);
+        if (!may_mark(f, ending) || (!survived && !may_be_followed(f)) || facts_find(again, f->name, FACT_LOG) != NULL)
             continue;
-        facts_mark(facts, i, FACT_MARK_SURVIVED);
+        facts_mark(r->facts, i, how);
         any = true;
     }
+    facts_free(again);
     return any;
 }
 
@@ -175,20 +241,22 @@ char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t 
 {
     unsigned before;
     struct text all = text_tail(data, len, &before);
+    const struct reading_again again = {facts, from, source, readers, all};
     struct ending ending = find_ending(all, before);
-    char *rest = ending.line > 0 ? without_survived(all, before, &ending) : NULL;
-    struct facts *again = rest != NULL ? facts_new() : NULL;
-    for (size_t i = 0; again != NULL && readers[i] != NULL; i++)
-        readers[i](again, rest, all.len, source);
-    bool any = mark(facts, from, again, &ending);
-    facts_free(again);
-    if (!any) {
-        free(rest);
-        return NULL;
-    }
+    struct copy copy = copy_of(ending.line > 0 ? all : (struct text){"", 0});
     struct scan at = {.facts = facts, .source = source != NULL ? source : "text", .line = ending.line};
-    if (ending.is_own)
+    if (copy.text == NULL)
+        return NULL;
+    blank_survived(&copy, all, before, &ending);
+    bool any = mark_lost(&again, &copy, &ending, FACT_MARK_SURVIVED);
+    if (any && ending.is_own)
         scan_text(&at, "log.ended_by", ending.says);
+    struct copy rest = any ? copy_of((struct text){copy.text, all.len}) : (struct copy){NULL, false};
+    copy.any = false;
+    blank_earlier(&copy, all, before, &ending);
+    if (mark_lost(&again, &copy, &ending, FACT_MARK_FOLLOWED))
+        scan_text(&at, "log.followed_by", ending.says);
+    free(copy.text);
     *ret_len = all.len;
-    return rest;
+    return rest.text;
 }

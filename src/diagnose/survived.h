@@ -15,7 +15,11 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
 
 /* Reads the text again without the failures that the program survived or quoted. A fact from index `from` on that this
  * reading does not give gets FACT_MARK_SURVIVED, and log.ended_by is the error that ended the program if it names no
- * GPU. `readers` ends with NULL. Returns the text as it was read; NULL: nothing was marked, or memory is short. free() it. */
+ * GPU. Then it is read without any failure before the traceback of such an error: other facts that are lost get
+ * FACT_MARK_FOLLOWED (log.followed_by), for they may be the cause, or not.
+ *
+ * `readers` ends with NULL. Returns the text of the first of the two readings; NULL: nothing was survived or quoted, or
+ * memory is short. free() it. */
 char *survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
                      const text_reader readers[], size_t *ret_len);
 

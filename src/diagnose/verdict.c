@@ -151,14 +151,15 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
  * written a line. */
 static const struct doubt {
     const char *mark;
-    int steps;
+    int steps, most; /* the most that the confidence can be then: 0 = low, 2 = high */
     const char *says;
 } doubts[] = {
-    {FACT_MARK_PERHAPS_OTHERS, 2, "another rank may have written the lines: they are not marked, and ranks share the file"},
-    {FACT_MARK_ONE_OF_RANKS, 1, "more than one rank failed, and the lines are not marked with the one that wrote them"},
-    {FACT_MARK_SURVIVED, 1, "the program quoted these lines, or went on after them; another error ended it"},
-    {FACT_MARK_JOINED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
-    {FACT_MARK_COMPLETED, 1, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
+    {FACT_MARK_PERHAPS_OTHERS, 2, 2, "another rank may have written the lines: they are not marked, and ranks share the file"},
+    {FACT_MARK_ONE_OF_RANKS, 1, 2, "more than one rank failed, and the lines are not marked with the one that wrote them"},
+    {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it"},
+    {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them"},
+    {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
+    {FACT_MARK_COMPLETED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
 };
 
 /* The largest doubt of the facts that decided `e`; NULL = none. */
@@ -181,9 +182,12 @@ static bool is_survived(const struct judge *j, const struct tree_node *node)
     return doubt != NULL && strcmp(doubt->mark, FACT_MARK_SURVIVED) == 0;
 }
 
-static int steps_of(const struct doubt *doubt)
+static int doubted(int level, const struct doubt *doubt)
 {
-    return doubt != NULL ? doubt->steps : 0;
+    if (doubt == NULL)
+        return level;
+    level = level < doubt->most ? level : doubt->most;
+    return level > doubt->steps ? level - doubt->steps : 0;
 }
 
 static int node_confidence(const struct judge *j, const struct tree_node *node)
@@ -197,9 +201,8 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
         sure = node->medium;
         level = 1;
     }
-    int of_test = steps_of(doubt_of(j, node->test)), of_sure = steps_of(doubt_of(j, sure));
-    level -= of_test > of_sure ? of_test : of_sure;
-    level = level < 0 ? 0 : level;
+    int of_test = doubted(level, doubt_of(j, node->test)), of_sure = doubted(level, doubt_of(j, sure));
+    level = of_test < of_sure ? of_test : of_sure;
     for (size_t i = 0; i < node->against.count && level > 0; i++) {
         const struct tree_rule *rule = &node->against.rule[i];
         if (rule->lowers && holds(j, rule->when)) {

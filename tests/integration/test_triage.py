@@ -195,6 +195,13 @@ class Quoted(support.Case):
                     verdict = self.judged("loading\n" + frame % message + self.MISTAKE.replace("ValueError: bad config", error))
                     self.assertEqual((verdict["class"], verdict["confidence"]), ("app-bug", "medium"), (frame % message, error))
 
+    def test_an_error_of_the_program_after_it_is_a_doubt(self):
+        """Nothing shows that the program went on: the message may be the cause, but that is not sure."""
+        for message in self.FAILURES:
+            for error in ("RuntimeError: the validation set is empty", "AssertionError: wrong shape", "KeyError: 'loss'"):
+                verdict = self.judged("loading\n" + message + "\n" + self.MISTAKE.replace("ValueError: bad config", error))
+                self.assertNotEqual(verdict["confidence"], "high", (message, error))
+
     def test_a_consequence_is_not_another_error(self):
         """The error names another process, or the GPU: the message before it stays the cause."""
         for message in self.FAILURES:
