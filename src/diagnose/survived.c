@@ -158,7 +158,7 @@ struct copy {
 
 static struct copy copy_of(struct text all)
 {
-    struct copy copy = {.text = all.len > 0 ? malloc(all.len) : NULL};
+    struct copy copy = {.text = all.len > 0 ? calloc(1, all.len + 1) : NULL};
     if (copy.text != NULL)
         memcpy(copy.text, all.at, all.len);
     return copy;
