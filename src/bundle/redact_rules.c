@@ -260,7 +260,9 @@ static enum redact_known known_of(const char *name, size_t len)
                   {"nobody", KNOWN_NOBODY},
                   {"part", KNOWN_PART},
                   {"life", KNOWN_LIFE},
-                  {"lives", KNOWN_LIVES}};
+                  {"lives", KNOWN_LIVES},
+                  {"speech", KNOWN_SPEECH},
+                  {"filling", KNOWN_FILLING}};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strlen(levels[i].name) == len && memcmp(name, levels[i].name, len) == 0)
             return levels[i].level;
@@ -305,7 +307,7 @@ static int add_known(const struct parser *p, const char *value, add_list add)
 {
     size_t len = strcspn(value, " ");
     enum redact_known level = known_of(value, len);
-    bool is_list = level <= KNOWN_IDENTIFIER || level == KNOWN_LIFE;
+    bool is_list = level <= KNOWN_IDENTIFIER || level == KNOWN_LIFE || level == KNOWN_SPEECH || level == KNOWN_FILLING;
     if (level == KNOWN_NONE || level == KNOWN_SINGLE || level == KNOWN_FILE || !is_list)
         return wrong(p, "not a vocabulary:", value);
     int r = add(p->rules->vocabulary, level, value + len + strspn(value + len, " "));
@@ -316,7 +318,7 @@ static int set_unless_known(const struct parser *p, const char *value)
 {
     p->rule->unless_known = known_of(value, strlen(value));
     enum redact_known level = p->rule->unless_known;
-    bool is_level = level != KNOWN_NONE && level != KNOWN_NAME && level != KNOWN_JOINING;
+    bool is_level = level != KNOWN_NONE && level != KNOWN_NAME && level != KNOWN_JOINING && level != KNOWN_FILLING;
     return is_level ? 0 : wrong(p, "not a vocabulary:", value);
 }
 

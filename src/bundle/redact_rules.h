@@ -49,6 +49,9 @@ enum redact_known {
     KNOWN_PART,      /* of a rule only: at least one word is plain and no person's name */
     KNOWN_LIFE,      /* one word: people talk of it, and programs do not ("landlord"). Of a rule: there is none of them */
     KNOWN_LIVES,     /* of a rule only: there are not two of them */
+    KNOWN_SPEECH,    /* one word: people address others with it ("you"). Of a rule: plain words only, none of life, none of
+                        these. What is no word of a sentence ("v_add_u32", "OutOfMemory", "3.1") does not count */
+    KNOWN_FILLING,   /* one word only: of any sentence ("they", "was"): makes none technical */
 };
 
 struct redact_rule {

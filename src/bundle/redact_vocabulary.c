@@ -16,6 +16,8 @@
 #define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
 #define NAME_MIN 5u  /* of a name; programs abbreviate their words to fewer letters */
 #define CONSONANTS_MAX 4u /* of a name in a row */
+#define ACRONYM_MAX 5u
+#define SENTENCE_MIN 3u
 #define SHORT_CONSONANTS_MAX 2u /* of a name with one vowel: "Fjord", not "hsakmt" */
 
 struct word {
@@ -25,11 +27,22 @@ struct word {
     unsigned char list; /* enum list: a word may be in each of them */
 };
 
-enum list { LIST_WORDS, LIST_NAMES, LIST_LIFE };
+enum list { LIST_WORDS, LIST_NAMES, LIST_LIFE, LIST_SPEECH, LIST_FILLING };
 
 static enum list list_of(enum redact_known level)
 {
-    return level == KNOWN_NAME ? LIST_NAMES : level == KNOWN_LIFE ? LIST_LIFE : LIST_WORDS;
+    switch (level) {
+    case KNOWN_NAME:
+        return LIST_NAMES;
+    case KNOWN_LIFE:
+        return LIST_LIFE;
+    case KNOWN_SPEECH:
+        return LIST_SPEECH;
+    case KNOWN_FILLING:
+        return LIST_FILLING;
+    default:
+        return LIST_WORDS;
+    }
 }
 
 struct redact_vocabulary {
@@ -407,14 +420,20 @@ static bool is_part_known(const struct redact_vocabulary *v, const char *p, size
     return false;
 }
 
-static bool is_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
+/* Is the word, in any case, in the list of that level? */
+static bool is_in(const struct redact_vocabulary *v, enum redact_known level, const char *p, size_t len)
 {
     char word[WORD_MAX];
-    if (len < 2 || len >= WORD_MAX)
+    if (len >= WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++)
         word[i] = (char)tolower((unsigned char)p[i]);
-    return has(v, KNOWN_LIFE, word, len);
+    return has(v, level, word, len);
+}
+
+static bool is_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    return len >= 2 && is_in(v, KNOWN_LIFE, p, len);
 }
 
 static size_t words_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
@@ -430,11 +449,92 @@ static size_t words_of_life(const struct redact_vocabulary *v, const char *p, si
     return n;
 }
 
+/* The end of what stands at `at` up to the next blank. A backslash begins an escape ("\\n"): it is a blank, too. */
+static size_t token_end(const char *p, size_t len, size_t at)
+{
+    while (at < len && !isspace((unsigned char)p[at]) && p[at] != '\\')
+        at++;
+    return at;
+}
+
+/* Narrows a token to its letters: what programs write is empty then ("v_add_u32", "lib.so", "3.1", "hipError"). Signs of a
+ * sentence may stand around a word, "'" and "-" in it. */
+static void narrow_to_word(const char *p, size_t *from, size_t *to)
+{
+    while (*from < *to && strchr("\"'`([{*<>,.;:!?-", p[*from]) != NULL)
+        ++*from;
+    while (*to > *from && strchr("\"'`)]}*<>,.;:!?-", p[*to - 1]) != NULL)
+        --*to;
+    for (size_t i = *from; i < *to; i++) {
+        bool hump = i > *from && isupper((unsigned char)p[i]) && islower((unsigned char)p[i - 1]);
+        if ((!is_letter(p[i]) && p[i] != '\'' && p[i] != '-') || hump)
+            *to = *from;
+    }
+}
+
+/* "ECC", "HBM" */
+static bool is_acronym(const char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && isupper((unsigned char)p[n]))
+        n++;
+    return n == len && len <= ACRONYM_MAX;
+}
+
+/* Does a word say that somebody speaks? An "i" in small letters may be an index. */
+static bool is_of_speech(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    if (len == 1 && *p == 'i')
+        return false;
+    return is_in(v, KNOWN_SPEECH, p, len) || is_of_life(v, p, len) ||
+           (!is_acronym(p, len) && !are_known_words(v, KNOWN_PLAIN, p, len));
+}
+
+/* Is a word of the token technical, and no word of every sentence ("the", "not", "they")? */
+static bool is_technical(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    for (size_t at = 0, end; at < len; at = end + 1) {
+        end = at;
+        while (end < len && is_letter(p[end]))
+            end++;
+        if (end - at >= HALF_MIN && is_known_word(v, KNOWN_TECHNICAL, p + at, end - at) &&
+            !is_in(v, KNOWN_FILLING, p + at, end - at))
+            return true;
+    }
+    return false;
+}
+
+/* Does somebody speak to somebody here? A sentence of which less than a third is technical is no message of a program, even
+ * if all its words are plain. */
+static bool is_spoken(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    size_t words = 0, technical = 0;
+    for (size_t at = 0, end; at < len; at = end + 1) {
+        end = token_end(p, len, at);
+        size_t from = at + (at > 0 && p[at - 1] == '\\' && end > at); /* the letter of an escape */
+        size_t to = end;
+        words += to > from;
+        narrow_to_word(p, &from, &to);
+        technical += end > at && (to == from || is_technical(v, p + from, to - from));
+        for (size_t word = from; word < to; word++) {
+            size_t word_to = word;
+            while (word_to < to && is_letter(p[word_to]))
+                word_to++;
+            if (word_to > word && is_of_speech(v, p + word, word_to - word))
+                return true;
+            word = word_to;
+        }
+    }
+    return words >= SENTENCE_MIN && 3 * technical < words;
+}
+
 bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                      size_t len)
 {
     if (is_digest(p, len))
         return true;
+    if (level == KNOWN_SPEECH)
+        return !is_spoken(v, p, len);
     if (level == KNOWN_PART)
         return is_part_known(v, p, len);
     if (level == KNOWN_LIFE || level == KNOWN_LIVES)

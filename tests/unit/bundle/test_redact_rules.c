@@ -535,6 +535,39 @@ static void test_joined_names(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Speech of people is told from messages of programs, also where all words are plain. */
+static void test_speech(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool known;
+    } rows[] = {
+        {"Memory access fault", true},
+        {"the queue was destroyed while a kernel was running", true},
+        {"s_waitcnt vmcnt(0)", true},
+        {"loop i of the kernel", true},
+        {"ECC error in HBM", true},
+        {"hipErrorGlorfindel in libglorfindel.so", true},
+        {"I of the kernel", false},
+        {"the kernel of Glorfindel", false},
+        {"could not stand the manager any more", false},
+        {"it is nothing", false},
+        {"thank you", false},
+        {"kernel\\nthe landlord", false},
+    };
+    struct redact_rules *rules = parsed();
+    unsigned wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool known = redact_is_known(rules->vocabulary, KNOWN_SPEECH, rows[i].text, strlen(rows[i].text));
+        if (known != rows[i].known)
+            print_error("%s: known %d\n", rows[i].text, known);
+        wrong += known != rows[i].known;
+    }
+    redact_rules_free(rules);
+    assert_int_equal(wrong, 0);
+}
+
 /* A class, an option or a file: only the words that somebody gave are private. */
 static void test_private_words(void **state)
 {
@@ -575,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_without_jit), cmocka_unit_test(test_every_rule_is_needed),
         cmocka_unit_test(test_wrong_rules), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_budget),      cmocka_unit_test(test_joined_names),
+        cmocka_unit_test(test_speech),
         cmocka_unit_test(test_private_words),
     };
     return cmocka_run_group_tests(tests, group_setup, group_teardown);
