@@ -24,7 +24,8 @@ CLASSES = ("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-ot
            "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown")
 REPORTS_MIN = 3  # with the word
 SETS_MIN = 3  # and of so many writers; a word of fewer tells who wrote it
-WORDS_KEPT = 10000  # those that tell most; more do not help reports that nobody has seen
+WORDS_KEPT = 12000  # those that tell most; more do not help reports that nobody has seen
+WEIGHT_MIN = 1.0  # smaller ones are 0: they tell no more, and cost 14 kB
 PAIR_RARITY = 0.7  # a pair says again what its words say
 RETOLD_WEIGHT = 3
 FREEDOM = 30  # the inverse of the penalty for large weights
@@ -83,7 +84,7 @@ def learn(reports):
     names = sorted(sorted(names, key=lambda w: -tells[w])[:WORDS_KEPT])
     rarity = {w: rarity[w] for w in names}
     model = fit([vector(found, rarity) for found in words], names, reports)
-    weight = {w: [round(float(v)) for v in model.coef_[:, k]] for k, w in enumerate(names)}
+    weight = {w: [round(float(v)) if abs(v) > WEIGHT_MIN else 0 for v in model.coef_[:, k]] for k, w in enumerate(names)}
     return rarity, weight, [round(float(b) / BIAS_UNIT) for b in model.intercept_]
 
 
