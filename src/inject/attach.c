@@ -225,16 +225,16 @@ void attach_count_left_out(enum preload_answer answer)
 
 struct place {
     uint64_t pid, fd, nonce[2];
-    uint64_t pty, real; /* struct terminal_pair */
+    uint64_t pty, real, asked; /* struct terminal_pair */
 };
 
-/* "4711:12:0123456789abcdef:fedcba9876543210:8801:8800" */
+/* "4711:12:0123456789abcdef:fedcba9876543210:8801:8800:17" */
 static struct place parse_config(const char *text)
 {
-    struct place p = {0, 0, {0, 0}, 0, 0};
-    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1], &p.pty, &p.real};
+    struct place p = {0, 0, {0, 0}, 0, 0, 0};
+    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1], &p.pty, &p.real, &p.asked};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        *fields[i] = raw_number(&text, i < 2 ? 10 : 16);
+        *fields[i] = raw_number(&text, i < 2 || fields[i] == &p.asked ? 10 : 16);
         if (*text == ':')
             text++;
     }
@@ -350,6 +350,8 @@ __attribute__((constructor)) static void start(void)
     self.crowd = map_crowd();
     self.wanted = true;
     struct place place = own_place();
-    terminal_init(&(struct terminal_pair){(uint32_t)place.pty, (uint32_t)place.real});
+    terminal_init(&(struct terminal_pair){
+        .pty = (uint32_t)place.pty, .real = (uint32_t)place.real,
+        .supervisor = (uint32_t)place.pid, .asked = (uint32_t)place.asked});
     hip_look();
 }

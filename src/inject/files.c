@@ -14,6 +14,7 @@
 #include "inject/device.h"
 #include "inject/next.h"
 #include "inject/raw.h"
+#include "inject/terminal.h"
 
 #define SMALLEST_MODEL 65536
 #define LONGEST_ENDING 12 /* .safetensors */
@@ -93,6 +94,8 @@ static void note_model(const char *path, enum likeness likeness, int fd, int err
 static void opened(const char *path, int fd, int error)
 {
     device_forget(fd);
+    if (path != NULL && error == 0 && raw_same(path, "/dev/tty"))
+        terminal_drain(); /* what is written there comes after what was written to stdout */
     enum likeness likeness = NO_MODEL;
     if (path != NULL && attach_wanted())
         likeness = looks_like_model(path);

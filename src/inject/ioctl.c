@@ -374,6 +374,20 @@ static int set_modes(const struct terminal_call *call)
     return call_next(call->fd, call->request, (void *)(uintptr_t)call->modes);
 }
 
+static int pass_terminal(int fd, unsigned long request, void *arg)
+{
+    if (terminal_sets_modes(request)) {
+        struct terminal_call call = {fd, request, arg};
+        return terminal_set(&call, set_modes);
+    }
+    int r = call_next(fd, request, arg);
+    if (r == 0 && terminal_gets_modes(request))
+        terminal_got(fd, arg);
+    if (r == 0 && request == TIOCSWINSZ && terminal_is_pty(fd))
+        terminal_repeat(request, arg);
+    return r;
+}
+
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
     va_list args;
@@ -381,16 +395,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     void *arg = va_arg(args, void *);
     va_end(args);
     uint32_t type = TYPE(request);
-    if (terminal_gets_modes(request)) {
-        int r = call_next(fd, request, arg);
-        if (r == 0)
-            terminal_got(fd, arg);
-        return r;
-    }
-    if (terminal_sets_modes(request)) {
-        struct terminal_call call = {fd, request, arg};
-        return terminal_set(&call, set_modes);
-    }
+    if (type == TYPE(TCGETS))
+        return pass_terminal(fd, request, arg);
     if (type == 'K' && NUMBER(request) <= KFD_CREATE_QUEUE)
         hip_look(); /* a runtime starts: it is mapped now */
     if ((type != 'K' && type != 'd') || !concerns_memory(type, NUMBER(request)) || !attach_wanted())

@@ -35,6 +35,8 @@ void *next_in(const struct next_object *object, const char *name);
     X(mmap64, mmap64)                                                                              \
     X(fstat, fstat)                                                                                \
     X(dlsym, dlsym)                                                                                \
+    X(tcdrain, tcdrain)                                                                            \
+    X(tcflush, tcflush)                                                                            \
     X(tcgetattr, tcgetattr)                                                                        \
     X(tcsetattr, tcsetattr)                                                                        \
     X(open, open)                                                                                  \

@@ -3,17 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/major.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 
 #include "inject/next.h"
 #include "inject/raw.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#define DRAIN_LOOK_NS 50000
+#define DRAIN_LOOKS 500 /* about 50 ms: the kernel adds some 50 us to each pause */
 #define KERNEL_NCCS 19 /* include/uapi/asm-generic/termbits.h */
 
 /* include/uapi/asm-generic/ioctls.h; <sys/ioctl.h> has most, but not the `2` ones for this struct. */
@@ -48,17 +49,44 @@ bool terminal_sets_modes(unsigned long request)
     return (request >= SETS && request <= SETSF) || (request >= SETS2 && request <= SETSF2);
 }
 
-/* Names the real terminal for a descriptor of /dev/tty, too. 0 = no terminal. A filter of system calls may allow those that
- * the program makes, but not GDEV; so that is asked for /dev/tty only. */
+/* Names the real terminal for a descriptor of /dev/tty, too. 0 = no terminal. By ioctl(): a filter of system calls that lets
+ * the program set modes lets that through, and may kill it for another call. */
 static uint32_t device_of(int fd)
 {
-    struct stat st;
     uint32_t device = 0;
-    if (raw_call(SYS_fstat, fd, &st, 0, 0) != 0 || !S_ISCHR(st.st_mode))
-        return 0;
-    if (st.st_rdev != makedev(TTYAUX_MAJOR, 0))
-        return (uint32_t)st.st_rdev; /* both as the kernel's new_encode_dev() */
     return raw_call(SYS_ioctl, fd, GDEV, &device, 0) == 0 ? device : 0;
+}
+
+/* Open for reading, too: a pipe whose reader has died would send SIGPIPE. */
+static int open_asked(void)
+{
+    char path[64] = "/proc/", link[16];
+    size_t n = 6 + raw_put_number(path + 6, pair.supervisor, 10);
+    n += raw_put(path + n, sizeof path - n, "/fd/");
+    (void)raw_put_number(path + n, pair.asked, 10);
+    long len = raw_call(SYS_readlinkat, AT_FDCWD, path, link, sizeof link - 1);
+    if (len <= 0)
+        return -1;
+    link[len] = '\0';
+    if (!raw_starts(link, "pipe:"))
+        return -1;
+    return (int)raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
+void terminal_drain(void)
+{
+    const struct timespec pause = {.tv_nsec = DRAIN_LOOK_NS};
+    int bytes = 1;
+    int fd = pair.pty != 0 ? open_asked() : -1;
+    if (fd < 0)
+        return;
+    if (raw_call(SYS_write, fd, "", 1, 0) == 1)
+        for (int i = 0; i < DRAIN_LOOKS && bytes > 0; i++) {
+            (void)raw_call(SYS_nanosleep, &pause, 0, 0, 0);
+            if (raw_call(SYS_ioctl, fd, FIONREAD, &bytes, 0) != 0)
+                break;
+        }
+    (void)raw_call(SYS_close, fd, 0, 0, 0);
 }
 
 static bool get_modes(int fd, struct terminal_modes *modes)
@@ -150,9 +178,17 @@ static int set_on_real(const struct terminal_call *call, terminal_call_fn set)
     return r;
 }
 
+static bool waits_for_output(unsigned long request)
+{
+    return request != SETS && request != SETS2;
+}
+
 int terminal_set(const struct terminal_call *call, terminal_call_fn set)
 {
     uint32_t device = pair.pty != 0 && call->modes != NULL ? device_of(call->fd) : 0;
+    bool is_ours = device != 0 && (device == pair.pty || device == pair.real);
+    if (is_ours && waits_for_output(call->request))
+        terminal_drain();
     if (device != 0 && device == pair.pty)
         return set_on_pty(call, set);
     if (device != 0 && device == pair.real)
@@ -201,4 +237,43 @@ EXPORT int tcsetattr(int fd, int action, const struct termios *modes)
     struct terminal_call call = {fd, SETS + (unsigned long)(unsigned)action, (const void *)modes};
     bool is_valid = action >= TCSANOW && action <= TCSAFLUSH; /* else EINVAL */
     return is_valid ? terminal_set(&call, set_by_libc) : set_by_libc(&call);
+}
+
+/* --- what else acts on the real terminal --- */
+
+bool terminal_is_pty(int fd)
+{
+    return pair.pty != 0 && device_of(fd) == pair.pty;
+}
+
+void terminal_repeat(unsigned long request, const void *arg)
+{
+    struct opened real = open_real();
+    if (real.fd >= 0)
+        (void)raw_call(SYS_ioctl, real.fd, request, arg, 0);
+    close_real(&real);
+}
+
+typedef int (*tcdrain_fn)(int);
+typedef int (*tcflush_fn)(int, int);
+
+EXPORT int tcdrain(int fd)
+{
+    tcdrain_fn next;
+    *(void **)&next = next_function(NEXT_tcdrain);
+    if (terminal_is_pty(fd))
+        terminal_drain();
+    long r = next != NULL ? next(fd) : raw_call(SYS_ioctl, fd, TCSBRK, 1, 0);
+    return r < -1 ? failed(r) : (int)r;
+}
+
+/* Typed characters that nobody has read are in the queue of the real terminal. */
+EXPORT int tcflush(int fd, int queue)
+{
+    tcflush_fn next;
+    *(void **)&next = next_function(NEXT_tcflush);
+    long r = next != NULL ? next(fd, queue) : raw_call(SYS_ioctl, fd, TCFLSH, queue, 0);
+    if (r == 0 && queue != TCOFLUSH && terminal_is_pty(fd))
+        terminal_repeat(TCFLSH, (const void *)(intptr_t)TCIFLUSH);
+    return r < -1 ? failed(r) : (int)r;
 }

@@ -22,11 +22,16 @@ struct terminal_call {
 };
 
 struct terminal_pair {
-    uint32_t pty, real; /* devices as TIOCGDEV tells them; 0 = there is no pty */
+    uint32_t pty, real;         /* devices as TIOCGDEV tells them; 0 = there is no pty */
+    uint32_t supervisor, asked; /* its pid, and its number of relay->asked */
 };
 
 /* Called once, by the constructor. */
 void terminal_init(const struct terminal_pair *ends);
+
+/* Waits until the relay has carried what was written so far, at most 50 ms. For calls before which
+ * a program expects its output on the terminal: opening /dev/tty, TCSADRAIN, tcdrain(). */
+void terminal_drain(void);
 
 bool terminal_gets_modes(unsigned long request);
 /* After a call that got modes: if they are the pty's, puts those of the real terminal in place. */
@@ -38,5 +43,9 @@ typedef int (*terminal_call_fn)(const struct terminal_call *call);
  * goes first: a relay that sees the change of the real one copies it to the pty, which is right.
  * Returns and sets errno as `set` does. */
 int terminal_set(const struct terminal_call *call, terminal_call_fn set);
+
+bool terminal_is_pty(int fd);
+/* Makes an ioctl() that the program made on the pty on the real terminal, too. */
+void terminal_repeat(unsigned long request, const void *arg);
 
 #endif

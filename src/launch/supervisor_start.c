@@ -242,10 +242,10 @@ static void prepare_ledger(struct supervisor *s)
     const struct relay *relay = &s->helpers.relays[0];
     bool has_pty = relay->way == RELAY_TERMINAL;
     (void)snprintf(s->preload.config, sizeof s->preload.config,
-                   PRELOAD_CONFIG "%d:%d:%llx:%llx:%x:%x", l->owner_pid, s->ledger_fd,
+                   PRELOAD_CONFIG "%d:%d:%llx:%llx:%x:%x:%d", l->owner_pid, s->ledger_fd,
                    (unsigned long long)l->nonce[0], (unsigned long long)l->nonce[1],
                    has_pty ? terminal_device(relay->replacement) : 0,
-                   has_pty ? terminal_device(relay->down) : 0);
+                   has_pty ? terminal_device(relay->down) : 0, has_pty ? relay->asked[1] : 0);
 }
 
 /* Fork the tracer, which forks the target; then everything that only looks on. */

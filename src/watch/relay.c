@@ -39,7 +39,7 @@ void relay_close(int *fd)
     *fd = -1;
 }
 
-static int pipe_high(int ends[2], int flags)
+int relay_pipe_high(int ends[2], int flags)
 {
     if (pipe2(ends, O_CLOEXEC | flags) != 0) {
         ends[0] = ends[1] = -1;
@@ -55,9 +55,9 @@ static int probe_splice(void)
 {
     int a[2] = {-1, -1}, b[2] = {-1, -1}, c[2] = {-1, -1};
     char byte = 'x';
-    int r = pipe_high(a, 0);
-    r = r != 0 ? r : pipe_high(b, 0);
-    r = r != 0 ? r : pipe_high(c, 0);
+    int r = relay_pipe_high(a, 0);
+    r = r != 0 ? r : relay_pipe_high(b, 0);
+    r = r != 0 ? r : relay_pipe_high(c, 0);
     if (r == 0 && (write(a[1], &byte, 1) != 1 || tee(a[0], b[1], 1, SPLICE_F_NONBLOCK) != 1 ||
                     splice(a[0], NULL, c[1], NULL, 1, SPLICE_F_NONBLOCK) != 1))
         r = errno != 0 ? -errno : -EIO;
@@ -109,7 +109,7 @@ static int pipe_plan(struct relay *relay, struct rc_err *err)
     if ((flags_2 & O_DIRECT) != 0)
         return rc_err_set(err, -EOPNOTSUPP, "%s is a packet pipe", name);
     int ends[2];
-    int r = pipe_high(ends, 0);
+    int r = relay_pipe_high(ends, 0);
     relay->from = ends[0];
     relay->replacement = ends[1];
     if (r == 0 && fcntl(ends[1], F_SETFL, flags_2 & O_NONBLOCK) != 0)
@@ -229,6 +229,8 @@ void relay_drop(struct relay *relay)
     relay_close(&relay->from);
     relay_close(&relay->feed);
     relay_close(&relay->master);
+    relay_close(&relay->asked[0]);
+    relay_close(&relay->asked[1]);
     relay_close(&relay->keys);
     relay_close(&relay->file);
 }

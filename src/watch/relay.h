@@ -53,6 +53,7 @@ struct relay {
     int feed;          /* terminal: write end of that pipe, filled from the pty's master */
     int master;             /* terminal: the pty's master; its slave is `replacement` */
     dev_t terminal;         /* terminal: the device of that slave */
+    int asked[2];           /* terminal: a pipe. The library in the target puts a byte in; O takes it when all output is carried */
     int keys;               /* terminal: the real terminal, opened for reading; -1 = it may not be read */
     int replacement;        /* becomes `stream` of the target */
     int replacement_stdout; /* both: becomes fd 1; the same as `replacement` unless the flags differ */
@@ -75,7 +76,7 @@ struct relay {
 #define RELAY_INIT                                                                                 \
     {                                                                                              \
         .stream = 2, .down = -1, .from = -1, .feed = -1, .master = -1, .replacement = -1,          \
-        .keys = -1, .replacement_stdout = -1, .file = -1                                                       \
+        .asked = {-1, -1}, .keys = -1, .replacement_stdout = -1, .file = -1                                                       \
     }
 
 /*

@@ -126,9 +126,12 @@ _Noreturn void carry_run(struct carrier *c)
             continue;
         }
         if (terminal) {
+            int asked = terminal_asked(c);
             n = terminal_feed(c);
             c->something_waits = n > 0;
             terminal_modes_sync(c); /* before the bytes are carried: these modes apply to them */
+            if (n == -EAGAIN)
+                terminal_answer(c, asked); /* the pty and the pipe behind it are empty */
         }
         if (n == 0)
             carry_done(c);
@@ -171,7 +174,7 @@ static void leave_the_caller(struct carrier *c)
     if (chdir("/") != 0) /* so that no file system stays busy */
         shared_event(c->shared, "relay", "cannot leave the working directory");
     relay_parent_after_fork(relay);
-    int keep[] = {relay->down, relay->from, relay->feed, relay->master, relay->file};
+    int keep[] = {relay->down, relay->from, relay->feed, relay->master, relay->asked[0], relay->file};
     close_all_but(keep, sizeof keep / sizeof keep[0]);
     for (int fd = 0; fd < 3; fd++)
         (void)open("/dev/null", O_RDWR);

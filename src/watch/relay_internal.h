@@ -143,6 +143,9 @@ int terminal_plan(struct relay *relay, struct rc_err *err);
 ssize_t terminal_feed(struct carrier *c);
 void terminal_modes_init(struct carrier *c);
 void terminal_modes_sync(struct carrier *c);
+/* How many bytes of relay->asked wait, and taking so many out: programs wait until all output of before is carried. */
+int terminal_asked(const struct carrier *c);
+void terminal_answer(const struct carrier *c, int asked);
 int terminal_wait_ms(const struct carrier *c);
 
 /* follow_file.c */
@@ -152,6 +155,8 @@ _Noreturn void file_run(struct carrier *c);
 
 /* relay.c: moves *fd to RELAY_FD_MIN or above, close-on-exec. 0 or -errno. */
 int relay_fd_high(int *fd);
+/* pipe2() with both ends there. */
+int relay_pipe_high(int ends[2], int flags);
 void relay_close(int *fd);
 
 #endif

@@ -112,15 +112,13 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
     if (r != 0)
         return rc_err_errno(err, r, "cannot place the terminal");
     relay->replacement_stdout = relay->replacement;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-        return rc_err_errno(err, -errno, "cannot make a pipe");
+    int ends[2] = {-1, -1};
+    r = relay_pipe_high(ends, O_NONBLOCK);
     relay->from = ends[0];
     relay->feed = ends[1];
+    r = r != 0 ? r : relay_pipe_high(relay->asked, O_NONBLOCK);
     (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* small, so that output appears soon */
-    r = relay_fd_high(&relay->from);
-    r = r != 0 ? r : relay_fd_high(&relay->feed);
-    return r == 0 ? 0 : rc_err_errno(err, r, "cannot place a pipe");
+    return r == 0 ? 0 : rc_err_errno(err, r, "cannot make a pipe");
 }
 
 /* For kernels that cannot splice from a pty. A SIGKILL between read and write loses a chunk. */
@@ -245,6 +243,24 @@ void terminal_modes_sync(struct carrier *c)
     }
     if (!same_modes(&pty, &c->pty_seen) && target_in_foreground(c))
         push_to_real(c, &real, &pty);
+}
+
+int terminal_asked(const struct carrier *c)
+{
+    int bytes = 0;
+    return ioctl(c->relay->asked[0], FIONREAD, &bytes) == 0 ? bytes : 0;
+}
+
+void terminal_answer(const struct carrier *c, int asked)
+{
+    char bytes[64];
+    while (asked > 0) {
+        size_t len = (size_t)asked < sizeof bytes ? (size_t)asked : sizeof bytes;
+        ssize_t n = read(c->relay->asked[0], bytes, len);
+        if (n <= 0)
+            return;
+        asked -= (int)n;
+    }
 }
 
 int terminal_wait_ms(const struct carrier *c)

@@ -139,11 +139,12 @@ static void wait_by_poll(struct carrier *c)
     int wait_ms = relay->way == RELAY_TERMINAL ? terminal_wait_ms(c) : IDLE_WAIT_MS;
     if (set_aside(c) && wait_ms > SAMPLING_WAIT_MS)
         wait_ms = SAMPLING_WAIT_MS;
-    struct pollfd p[2] = {
+    struct pollfd p[3] = {
         {.fd = relay->master >= 0 ? relay->master : relay->from, .events = POLLIN},
         {.fd = relay->down, .events = 0},
+        {.fd = relay->asked[0], .events = POLLIN},
     };
-    int n = poll(p, 2, wait_ms);
+    int n = poll(p, 3, wait_ms);
     carry_turn(c);
     c->something_waits = n > 0 && relay->master < 0 && (p[0].revents & (POLLIN | POLLHUP)) != 0;
     if (n == 0)

@@ -476,6 +476,60 @@ class Terminal(support.Case):
         os.write(master, b"\n")
         os.waitpid(pid, 0)
 
+    def test_output_comes_before_what_is_written_to_the_terminal(self):
+        """A question on /dev/tty after a line on stdout; new modes of output after a line that is for the old ones."""
+        asks = ("import os, sys\n"
+                "for n in range(30):\n"
+                "    print('line', n, flush=True); fd = os.open('/dev/tty', os.O_WRONLY)\n"
+                "    os.write(fd, b'ask %d\\n' % n); os.close(fd)\n"
+                "print('END'); sys.stdin.readline()")
+        modes = ("import os, sys, termios, tty\n"
+                 "before = termios.tcgetattr(0)\n"
+                 "for n in range(30):\n"
+                 "    tty.setraw(n % 2); os.write(1, b'raw\\n')\n"
+                 "    termios.tcsetattr(n % 2, termios.TCSADRAIN, before); os.write(1, b'cooked\\n')\n"
+                 "print('END'); sys.stdin.readline()")
+        for code, wanted in ((asks, b"".join(b"line %d\r\nask %d\r\n" % (n, n) for n in range(30))),
+                             (modes, b"raw\ncooked\r\n" * 30)):
+            with self.subTest(code=code):
+                pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+                self.assertEqual(self.read_until(master, b"END\r\n"), wanted + b"END\r\n")
+                os.write(master, b"\n")
+                os.waitpid(pid, 0)
+
+    def test_size_and_queue_are_those_of_the_terminal(self):
+        code = ("import fcntl, os, select, struct, termios\n"
+                "fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 34, 77, 0, 0))\n"
+                "print('size', os.get_terminal_size(0), flush=True)\n"
+                "select.select([0], [], [])\n"
+                "termios.tcflush(1, termios.TCIFLUSH)\n"
+                "print('typed', select.select([0], [], [], 0)[0], flush=True); os.read(0, 1)")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"size os.terminal_size(columns=77, lines=34)")
+        os.write(master, b"x\n")
+        self.read_until(master, b"typed []")
+        os.write(master, b"\n")
+        os.waitpid(pid, 0)
+
+    def test_a_program_that_allows_itself_few_calls(self):
+        """It ends at any other call: read, write, ioctl and the ends of a process are all that it may make."""
+        code = ("import ctypes, os, struct, termios\n"
+                "libc = ctypes.CDLL(None, use_errno=True)\n"
+                "allowed = 0, 1, 16, 60, 231\n"
+                "rules = [(0x20, 0, 0, 0)]\n"
+                "rules += [(0x15, len(allowed) - i, 0, n) for i, n in enumerate(allowed)]\n"
+                "rules += [(6, 0, 0, 0x80000000), (6, 0, 0, 0x7fff0000)]\n"
+                "body = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *r) for r in rules))\n"
+                "filter = struct.pack('HxxxxxxP', len(rules), ctypes.addressof(body))\n"
+                "libc.prctl(38, 1, 0, 0, 0)\n"
+                "modes = ctypes.create_string_buffer(256)\n"
+                "assert libc.prctl(22, 2, ctypes.c_char_p(filter), 0, 0) == 0\n"
+                "for fd in 0, 1: libc.tcgetattr(fd, modes); libc.tcsetattr(fd, 0, modes)\n"
+                "libc.write(1, b'done', 4); libc._exit(0)\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"done")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
     def test_modes_of_a_background_job(self):
         """Setting them stops it, as without rocmcrash. In the foreground they are the terminal's."""
         setter = ("import os, termios, time\n"
