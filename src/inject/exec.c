@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exec and posix_spawn of the program. The library has removed itself from the environment; these
- * functions add it again for programs that can load it. Callable between vfork and exec: they write
+ * functions add it again for programs that can load it. exec also gives the terminal itself to programs that need it
+ * (terminal_need.h). Callable between vfork and exec: they write
  * only to the stack. glibc's system() and popen() do not call them, so their programs run without
  * the library. Runs in the target.
  */
@@ -16,6 +17,8 @@
 #include "inject/attach.h"
 #include "inject/next.h"
 #include "inject/raw.h"
+#include "inject/terminal.h"
+#include "inject/terminal_need.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -30,6 +33,7 @@ struct start {
     const char *path; /* path of the file, or (search) its name; to examine the file */
     char *const *environment;
     bool search; /* in PATH, as execvp() and posix_spawnp() */
+    bool spawns; /* posix_spawn: its actions change descriptors, so these are left alone */
     int (*go)(const struct start *start, char *const environment[]);
     void *next; /* and arguments to pass on: */
     const char *name;
@@ -50,11 +54,9 @@ static const char *value_of(const char *name, char *const environment[])
 }
 
 /* The environment for the start: the given one, or a changed one in `room`. */
-static char *const *environment_for(const struct start *s, struct preload_room *room)
+static char *const *environment_for(const struct start *s, const char *program, struct preload_room *room)
 {
     const struct preload *preload = attach_preload();
-    const char *program =
-        s->search ? preload_find(s->path, value_of("PATH=", environ), room) : s->path;
     if (program == NULL)
         return s->environment;
     if (attach_is_crowded())
@@ -72,9 +74,19 @@ static char *const *environment_for(const struct start *s, struct preload_room *
 static int go_with(const struct start *s, struct preload_room *room)
 {
     int before = errno;
-    char *const *environment = environment_for(s, room);
+    struct terminal_kept kept;
+    const char *program =
+        s->search ? preload_find(s->path, value_of("PATH=", environ), room) : s->path;
+    char *const *environment = environment_for(s, program, room);
+    bool gives_back = program != NULL && !s->spawns && terminal_is_relayed() &&
+                      terminal_need_of(program, s->argv, room) != TERMINAL_NOT_NEEDED;
+    if (gives_back)
+        terminal_give_back(&kept);
     errno = before;
-    return s->go(s, environment);
+    int r = s->go(s, environment);
+    if (gives_back)
+        terminal_take_again(&kept); /* raw calls: errno stays */
+    return r;
 }
 
 /* On the stack: in a child that shares our memory, a mapping would stay behind. */
@@ -274,6 +286,7 @@ static int go_spawn(const struct start *s, char *const environment[])
         struct start s = {.path = path,                                                            \
                           .name = path,                                                            \
                           .search = in_path,                                                       \
+                          .spawns = true,                                                          \
                           .pid = pid,                                                              \
                           .actions = actions,                                                      \
                           .attributes = attributes,                                                \

@@ -14,7 +14,6 @@
 #define FLAG_NOEXEC 8 /* ST_NOEXEC of statvfs.h */
 /* The library takes 10 MiB of address space: a program with so little may need them. */
 #define ADDRESS_SPACE_MIN (1ull << 30)
-#define SHEBANG_DEPTH 5 /* fs/exec.c stops there too */
 
 int preload_set_path(struct preload *preload, const char *path)
 {
@@ -68,7 +67,7 @@ enum preload_answer preload_check(const struct preload *preload, const char *pro
         return PRELOAD_PRIVILEGED;
     if (has_little_space())
         return PRELOAD_LIMITED;
-    for (int depth = 0; depth < SHEBANG_DEPTH; depth++) {
+    for (int depth = 0; depth < PROGRAM_SHEBANG_DEPTH; depth++) {
         long fd = raw_call(SYS_openat, AT_FDCWD, program, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
         if (fd < 0)
             return PRELOAD_NO_FILE;

@@ -89,7 +89,7 @@ static uint64_t dynamic_value(const struct program *p, int64_t tag)
     return 0;
 }
 
-static bool needs_sanitizer(const struct program *p)
+static bool needs_one_of(const struct program *p, const char *const *names, size_t count)
 {
     char name[32];
     uint64_t strings = offset_of(p, dynamic_value(p, DT_STRTAB));
@@ -99,8 +99,8 @@ static bool needs_sanitizer(const struct program *p)
         long n =
             raw_call(SYS_pread64, p->fd, name, sizeof name - 1, strings + p->dynamic[i].d_un.d_val);
         name[n > 0 ? n : 0] = '\0';
-        for (size_t k = 0; k < sizeof sanitizer_libraries / sizeof sanitizer_libraries[0]; k++)
-            if (raw_starts(name, sanitizer_libraries[k]))
+        for (size_t k = 0; k < count; k++)
+            if (raw_starts(name, names[k]))
                 return true;
     }
     return false;
@@ -183,7 +183,8 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
     if (size == 0 || !read_at(p, p->dynamic, size, dynamic->p_offset))
         return PRELOAD_NOT_ELF;
     p->dynamic[size / sizeof(Elf64_Dyn) - 1].d_tag = DT_NULL;
-    return needs_sanitizer(p) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
+    size_t sanitizers = sizeof sanitizer_libraries / sizeof sanitizer_libraries[0];
+    return needs_one_of(p, sanitizer_libraries, sanitizers) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
 }
 
 _Static_assert(sizeof(struct program) <= PRELOAD_SCRATCH, "it must fit");
@@ -208,6 +209,11 @@ enum preload_answer program_check(int fd, char *interpreter, size_t size,
     if (is_privileged(fd))
         return PRELOAD_PRIVILEGED;
     return check_elf(p, &elf);
+}
+
+bool program_needs(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *const *libraries, size_t count)
+{
+    return needs_one_of((const struct program *)(const void *)scratch, libraries, count);
 }
 
 /* The table of strings has the names of all symbols that the loader resolves. A longer name with that end counts,

@@ -8,11 +8,16 @@
 
 #include "inject/preload.h"
 
+#define PROGRAM_SHEBANG_DEPTH 5 /* fs/exec.c stops there too */
+
 /* PRELOAD_YES, or the reason. A script is PRELOAD_NOT_ELF with its interpreter, else that is "". */
 enum preload_answer program_check(int fd, char *interpreter, size_t size,
                                   uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)]);
 /* Whether a program for which that was PRELOAD_YES, and of which it left `scratch`, names the symbol. */
 bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *symbol);
+
+/* As program_names(), whether it is linked with a library whose name begins with one of these. */
+bool program_needs(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], const char *const *libraries, size_t count);
 
 #define PROGRAM_RANGES_MAX 8
 struct program_range {

@@ -105,10 +105,8 @@ struct opened {
     bool is_ours;
 };
 
-static struct opened open_real(void)
+static struct opened open_controlling(void)
 {
-    if (device_of(0) == pair.real)
-        return (struct opened){0, false};
     int fd = (int)raw_call(SYS_openat, AT_FDCWD, "/dev/tty",
                            O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0)
@@ -117,6 +115,11 @@ static struct opened open_real(void)
         return (struct opened){fd, true};
     (void)raw_call(SYS_close, fd, 0, 0, 0);
     return (struct opened){-1, false};
+}
+
+static struct opened open_real(void)
+{
+    return device_of(0) == pair.real ? (struct opened){0, false} : open_controlling();
 }
 
 static void close_real(const struct opened *real)
@@ -205,6 +208,64 @@ void terminal_got(int fd, struct terminal_modes *modes)
     if (real.fd >= 0 && get_modes(real.fd, &all))
         *modes = with_output(&all, modes->output);
     close_real(&real);
+}
+
+/* --- programs that need the real one --- */
+
+#define KEPT_FD_MIN 10
+/* The program draws past the relay, which first has to carry on what was printed before. Without this wait 67 of 150 lines
+ * came too late on a busy machine, with it none. */
+#define CARRIED_AFTER_NS 20000000
+
+bool terminal_is_relayed(void)
+{
+    return pair.pty != 0 && (device_of(0) == pair.pty || device_of(1) == pair.pty || device_of(2) == pair.pty);
+}
+
+/* For reading and writing: fd 0 may be open for reading only. A number of /dev/pts is not enough to open it by: in another
+ * mount namespace that may be another terminal. */
+static struct opened open_real_for_both(void)
+{
+    struct opened real = {0, false};
+    if (device_of(0) == pair.real && (raw_call(SYS_fcntl, 0, F_GETFL, 0, 0) & O_ACCMODE) == O_RDWR)
+        return real;
+    real = open_controlling();
+    if (real.fd >= 0) /* O_NONBLOCK was for the opening */
+        (void)raw_call(SYS_fcntl, real.fd, F_SETFL, 0, 0);
+    return real;
+}
+
+/* A copy of the former one. -1 = it stays as it is; so does one that the exec closes. */
+static int replace_pty(int fd, int real)
+{
+    if (device_of(fd) != pair.pty || raw_call(SYS_fcntl, fd, F_GETFD, 0, 0) != 0)
+        return -1;
+    long copy = raw_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, KEPT_FD_MIN, 0);
+    if (copy < 0 || raw_call(SYS_dup3, real, fd, 0, 0) >= 0)
+        return (int)copy;
+    (void)raw_call(SYS_close, copy, 0, 0, 0);
+    return -1;
+}
+
+void terminal_give_back(struct terminal_kept *kept)
+{
+    struct timespec carried = {0, CARRIED_AFTER_NS};
+    struct opened real = open_real_for_both();
+    if (real.fd >= 0)
+        (void)raw_call(SYS_nanosleep, &carried, NULL, 0, 0);
+    for (int fd = 0; fd < 3; fd++)
+        kept->fds[fd] = real.fd >= 0 ? replace_pty(fd, real.fd) : -1;
+    close_real(&real);
+}
+
+void terminal_take_again(const struct terminal_kept *kept)
+{
+    for (int fd = 0; fd < 3; fd++) {
+        if (kept->fds[fd] < 0)
+            continue;
+        (void)raw_call(SYS_dup3, kept->fds[fd], fd, 0, 0);
+        (void)raw_call(SYS_close, kept->fds[fd], 0, 0, 0);
+    }
 }
 
 /* --- the functions of libc --- */

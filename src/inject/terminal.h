@@ -48,4 +48,15 @@ bool terminal_is_pty(int fd);
 /* Makes an ioctl() that the program made on the pty on the real terminal, too. */
 void terminal_repeat(unsigned long request, const void *arg);
 
+/* Whether fd 0, 1 or 2 is the pty. */
+bool terminal_is_relayed(void);
+struct terminal_kept {
+    int fds[3]; /* copies of fd 0 to 2; -1 = that one was not replaced */
+};
+/* Before an exec of a program that needs the terminal itself (terminal_need.h): puts the real one in the place of the pty
+ * on fd 0 to 2. */
+void terminal_give_back(struct terminal_kept *kept);
+/* The exec failed: undoes that. */
+void terminal_take_again(const struct terminal_kept *kept);
+
 #endif

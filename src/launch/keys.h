@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys for a pager. less, more and vim read keys from the terminal that stderr leads to, as their stdin is a
- * pipe. With a terminal as stderr that is our pty (watch/relay_terminal.c), so what a person types on the real
+ * pipe. That is our pty (watch/relay_terminal.c) where they do not get the real terminal (inject/terminal_need.h; system()
+ * starts them without our library), so what a person types on the real
  * terminal goes on to the pty: only while a program has switched the pty to single keys without echo, and a
  * process of the run waits for input from it. All other programs read the real terminal as without us.
  */

@@ -76,10 +76,15 @@ static void note_stdout_file(struct shared_run *run)
 }
 
 /* A shell at a prompt moves its jobs between foreground and background by the terminal of its stderr (tcsetpgrp(2)). That
- * fails on our pty, which is not the controlling terminal. */
-static bool needs_its_terminal(char *const argv[])
+ * fails on our pty, which is not the controlling terminal. NULL = the command can have a pty. */
+static const char *why_no_pty(char *const argv[])
 {
-    return stream_kind_of(STDERR_FILENO) == STREAM_TERMINAL && target_is_interactive_shell(argv);
+    static const char *const reasons[] = {
+        [TERMINAL_NOT_NEEDED] = NULL,
+        [TERMINAL_FOR_A_PROMPT] = "the command is a shell at a prompt, which needs its terminal",
+        [TERMINAL_TO_DRAW] = "the command draws on the terminal, which it needs",
+    };
+    return stream_kind_of(STDERR_FILENO) == STREAM_TERMINAL ? reasons[target_terminal_need(argv)] : NULL;
 }
 
 void supervisor_plan_relay(struct supervisor *s, char *const argv[])
@@ -87,12 +92,12 @@ void supervisor_plan_relay(struct supervisor *s, char *const argv[])
     struct shared_run *run = &s->shared->run;
     struct rc_err err = {""};
     struct relay *relays = s->helpers.relays;
-    bool is_shell = needs_its_terminal(argv);
-    enum follow_mode mode = is_shell ? FOLLOW_NONE : s->options->follow;
+    const char *no_pty = why_no_pty(argv);
+    enum follow_mode mode = no_pty != NULL ? FOLLOW_NONE : s->options->follow;
     if (relay_plan(&relays[0], mode, &err) < 0)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", err.msg);
-    else if (is_shell && s->options->follow != FOLLOW_NONE)
-        (void)snprintf(run->follow_error, sizeof run->follow_error, "the command is a shell at a prompt, which needs its terminal");
+    else if (no_pty != NULL && s->options->follow != FOLLOW_NONE)
+        (void)snprintf(run->follow_error, sizeof run->follow_error, "%s", no_pty);
     else if (mode == FOLLOW_NONE)
         (void)snprintf(run->follow_error, sizeof run->follow_error, "switched off by --follow=none");
     else if (relays[0].way == RELAY_NONE)

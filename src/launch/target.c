@@ -147,29 +147,6 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_shell(const char *name)
-{
-    static const char *const shells[] = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "fish", "tcsh", "csh"};
-    for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++)
-        if (strcmp(base_name(name), shells[i]) == 0)
-            return true;
-    return false;
-}
-
-bool target_is_interactive_shell(char *const argv[])
-{
-    if (!is_shell(argv[0]) || isatty(STDIN_FILENO) != 1)
-        return false;
-    for (size_t i = 1; argv[i] != NULL; i++) {
-        bool is_short = argv[i][0] == '-' && argv[i][1] != '-';
-        if (is_short && strchr(argv[i], 'i') != NULL)
-            return true;
-        if ((is_short && strchr(argv[i], 'c') != NULL) || argv[i][0] != '-')
-            return false; /* a command, or a script */
-    }
-    return true;
-}
-
 bool target_is_launcher(const char *name)
 {
     static const char *const launchers[] = {
@@ -194,4 +171,11 @@ bool target_exec_is_privileged(const char *name)
         path = interpreter;
     }
     return false;
+}
+
+enum terminal_need target_terminal_need(char *const argv[])
+{
+    static struct preload_room room;
+    const char *program = preload_find(argv[0], target_change_variable("PATH"), &room);
+    return program != NULL ? terminal_need_of(program, argv, &room) : TERMINAL_NOT_NEEDED;
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "inject/terminal_need.h"
+
 struct launch_options;
 struct preload;
 struct relay;
@@ -49,7 +51,7 @@ bool target_exec_is_privileged(const char *name);
  */
 bool target_is_launcher(const char *name);
 
-/* Is this a shell at a prompt: with -i, or without a script or a command, and with a terminal as stdin? */
-bool target_is_interactive_shell(char *const argv[]);
+/* Does the command need the terminal itself? */
+enum terminal_need target_terminal_need(char *const argv[]);
 
 #endif

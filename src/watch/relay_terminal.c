@@ -6,7 +6,8 @@
  * program changes on the pty are changed on the real terminal, too, bit by bit. The other direction
  * is needed as well: programs also change modes of the real terminal through fd 0.
  *
- * These differences remain: ttyname(2) names the pty; tcgetpgrp(2) fails with ENOTTY; OPOST reads as
+ * A shell at a prompt and a program that draws get the real terminal (inject/terminal_need.h). For all others these
+ * differences remain: ttyname(2) names the pty; tcgetpgrp(2) fails with ENOTTY; OPOST reads as
  * off; tcdrain() returns before the real terminal has all bytes; `stty tostop` does not stop a
  * background target; a change of modes takes effect up to one chunk or 50 ms late where the library
  * in the target does not make it on both (inject/terminal.h).

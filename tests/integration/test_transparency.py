@@ -41,6 +41,22 @@ int mkdir(const char *path, mode_t mode)
 """
 
 
+# A program that draws on the terminal, and reads a key from fd 2 as vim does; and what it is linked with.
+DRAWS = """
+#include <unistd.h>
+int tputs(const char *text, int lines, int (*put)(int));
+int main(void)
+{
+    char key = '?';
+    tputs("", 1, NULL);
+    if (write(2, "press a key\\n", 12) == 12 && read(2, &key, 1) == 1 && write(1, "key ", 4) == 4)
+        return write(1, &key, 1) == 1 ? tcgetpgrp(2) != getpgrp() : 3;
+    return 2;
+}
+"""
+TERMINAL_LIBRARY = "int tputs(const char *t, int n, int (*p)(int)) { return (t != 0) + n + (p != 0); }\n"
+
+
 class ExitStatus(support.Case):
     def test_codes_pass_through(self):
         for code in (0, 1, 2, 3, 77, 124, 125, 126, 127, 128, 137, 255):
@@ -383,24 +399,98 @@ class Terminal(support.Case):
         if shutil.which("bash") is None:
             self.skipTest("no bash here")
         code = "echo hi; sleep 0.1 & fg; echo status $?"
-        for argv in (["bash", "--norc", "-ic", code], ["bash", "--norc", "--noprofile"]):
+        shell = ["bash", "--norc", "--noprofile"]
+        for argv in ([*shell, "-ic", code], shell, ["env", *shell, "-i"], ["env", *shell],
+                     ["sh", "-c", "echo A; " + shlex.join([*shell, "-i"]) + "; echo B"],
+                     [PYTHON, "-c", f"import os; os.execvp('bash', {['-bash', *shell[1:]]})"]):
             with self.subTest(argv=argv):
                 pid, master = self.spawn(*self.command(*argv))
-                if len(argv) == 3:
+                if code not in argv:
                     os.write(master, (code + "; exit\n").encode())
                 seen = self.read_until(master, b"status 0")
                 self.assertNotIn(b"no job control", seen)
                 self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
+    def test_a_script_of_a_shell_is_read(self):
+        """A shell is linked with the library of terminals, too, but draws only at a prompt."""
+        if shutil.which("bash") is None:
+            self.skipTest("no bash here")
+        script = self.write("train", f"#!{shutil.which('bash')}\necho {shlex.quote(HIP_OOM)} >&2; exit 1\n", 0o755)
+        for argv in (["bash", script], [script], ["sh", "-c", "bash " + script + "; exit $?"], ["env", script]):
+            with self.subTest(argv=argv):
+                pid, master = self.spawn(*self.command(*argv))
+                self.read_until(master, b"bundle")
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 1)
+                self.assertEqual([b.text("output/stderr.txt").strip() for b in self.bundles()], [HIP_OOM.strip()])
+                for bundle in self.bundles():
+                    os.unlink(bundle.path)
+
+    def drawing_program(self):
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            self.skipTest("no C compiler here")
+        library, program = self.path("libtinfo.so.6"), self.path("draws")
+        subprocess.run([compiler, "-shared", "-fPIC", "-Wl,-soname,libtinfo.so.6", "-o", library,
+                        self.write("library.c", TERMINAL_LIBRARY)], check=True)
+        subprocess.run([compiler, "-o", program, self.write("draws.c", DRAWS), library,
+                        "-Wl,-rpath," + os.path.dirname(library)], check=True)
+        return program
+
+    def test_who_draws_has_the_terminal(self):
+        """Its stdin is a pipe; it has job control and reads keys on fd 2. What was printed before comes first."""
+        program = self.drawing_program()
+        code = f"echo before; echo text | {program}; echo status $?"
+        for argv in (["/bin/sh", "-c", 'echo text | "$@"; echo status $?', "sh", *self.command(program)],
+                     self.command("/bin/sh", "-c", code), self.command("bash", "-c", code),
+                     self.command(PYTHON, "-c", "import os, subprocess; print('before', flush=True)\n"
+                                  f"r = subprocess.run({[program]}, stdin=subprocess.PIPE)\n"
+                                  "print('status', r.returncode, flush=True)")):
+            with self.subTest(argv=argv):
+                pid, master = self.spawn(*argv)
+                seen = self.read_until(master, b"press a key")
+                if b"before" in " ".join(argv).encode():
+                    self.assertIn(b"before", seen)
+                os.write(master, b"k\n")
+                self.assertIn(b"key k", self.read_until(master, b"status 0"))
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_who_cannot_be_started_changes_nothing(self):
+        program = self.drawing_program()
+        os.chmod(program, 0o644)
+        code = ("import os\n"
+                "def all(): return [(os.fstat(f).st_rdev, os.get_inheritable(f)) for f in (0, 1, 2)], os.listdir('/proc/self/fd')\n"
+                "before = all()\n"
+                f"try: os.execv({program!r}, ['draws'])\n"
+                "except PermissionError: print('same', all() == before, flush=True)\n")
+        pid, master = self.spawn(*self.command(PYTHON, "-c", code))
+        self.read_until(master, b"same True")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
+    def test_keys_for_an_editor(self):
+        if shutil.which("vim") is None:
+            self.skipTest("no vim here")
+        self.environ["TERM"] = "xterm"
+        vim = ["vim", "-u", "NONE", "-i", "NONE", "-n", "-"]
+        for argv in (["/bin/sh", "-c", 'echo text | "$@"; echo status $?', "sh", *self.command(*vim)],
+                     self.command("/bin/sh", "-c", "echo text | " + shlex.join(vim) + "; echo status $?")):
+            with self.subTest(argv=argv):
+                pid, master = self.spawn(*argv)
+                self.read_until(master, b"text")
+                os.write(master, b":q!\r")
+                self.read_until(master, b"status 0")
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
     def test_keys_for_a_pager(self):
-        """Its stdin is a pipe or a file: it reads keys from the terminal that stderr leads to."""
-        for pager, last in (("less", b"(END)"), ("more", b"line 999")):
-            with self.subTest(pager=pager):
+        """Its stdin is a pipe or a file: it reads keys from the terminal that stderr leads to. One that system() starts
+        has our pty there."""
+        for pager, last, by_system in (("less", b"(END)", False), ("less", b"(END)", True), ("more", b"line 999", False)):
+            with self.subTest(pager=pager, by_system=by_system):
                 if shutil.which(pager) is None:
                     self.skipTest(f"no {pager} here")
                 self.environ["TERM"] = "xterm"
                 code = "for n in $(seq 1000); do echo line $n; done | " + pager + "; echo the end"
-                pid, master = self.spawn(*self.command("/bin/sh", "-c", code))
+                argv = [PYTHON, "-c", f"import os; os.system({code!r})"] if by_system else ["/bin/sh", "-c", code]
+                pid, master = self.spawn(*self.command(*argv))
                 self.read_until(master, b"line 20")
                 os.write(master, b"G" if pager == "less" else b"9999\x0d")
                 self.read_until(master, last)
