@@ -45,11 +45,12 @@ static bool is_terminals(int signo)
     }
 }
 
-/* Our own doing (a write of ours that failed), or a helper's notice that the target goes on. */
+/* Our own doing (a write of ours that failed, a new size of the terminal), or a helper's notice that the
+ * target goes on. */
 static bool is_ours(const struct forwarder *f, const struct signalfd_siginfo *info)
 {
     if ((pid_t)info->ssi_pid == getpid())
-        return info->ssi_signo == SIGPIPE || info->ssi_signo == SIGXFSZ;
+        return info->ssi_signo == SIGPIPE || info->ssi_signo == SIGXFSZ || info->ssi_signo == SIGWINCH;
     const struct shared_helper *helpers = f->shared->helpers;
     return info->ssi_signo == SIGCONT &&
            ((int32_t)info->ssi_pid == helpers[HELPER_TRACER].pid ||

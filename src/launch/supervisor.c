@@ -141,6 +141,18 @@ static void take_own_signal(struct supervisor *s, int signo)
         s->leave_signal = signo;
 }
 
+/* Those of the target's group got SIGWINCH before their own terminal had the new size, or, while they were
+ * stopped, none. We are in that group. */
+static bool resize(struct supervisor *s)
+{
+    if (!relay_resize(&s->helpers.relays[0]))
+        return false;
+    pid_t target = s->shared->target_pid;
+    pid_t group = getpgid(target);
+    (void)kill(group > 1 ? -group : target, SIGWINCH);
+    return true;
+}
+
 static void take_signals(struct supervisor *s)
 {
     struct signalfd_siginfo info;
@@ -159,10 +171,12 @@ static void take_signals(struct supervisor *s)
         case SIGCHLD:
             break; /* supervisor_reap() follows in any case */
         case SIGWINCH:
-            if (relay_resize(&s->helpers.relays[0]))
-                (void)kill(s->shared->target_pid, SIGWINCH);
-            else
+            if (!resize(s))
                 forward_take(&s->forwarder, &info);
+            break;
+        case SIGCONT: /* a shell that resumes a job does not say that the size has changed */
+            (void)resize(s);
+            forward_take(&s->forwarder, &info);
             break;
         case SIGTERM:
         case SIGHUP:

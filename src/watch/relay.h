@@ -110,8 +110,9 @@ void relay_drop(struct relay *relay);
 _Noreturn void relay_run(struct relay *relay, struct shared *shared);
 
 /*
- * S calls it on SIGWINCH: copies the terminal's size to the pty. True when the size changed. The target
- * got SIGWINCH at the same moment as S and may have read the old size, so S sends it another one.
+ * S calls it on SIGWINCH and SIGCONT: copies the terminal's size to the pty. True when the size changed. The
+ * target got SIGWINCH at the same moment as S and may have read the old size. While it was stopped it got
+ * none. So S sends another one to its group.
  */
 bool relay_resize(struct relay *relay);
 

@@ -351,7 +351,8 @@ class Terminal(support.Case):
         self.addCleanup(os.close, master)
         return pid, master
 
-    def read_until(self, master, text):
+    def read_until(self, master, *texts):
+        """Reads until the terminal shows one of them."""
         seen = b""
 
         def more():
@@ -361,9 +362,9 @@ class Terminal(support.Case):
                     seen += os.read(master, 65536)
                 except OSError:
                     pass
-            return text in seen
+            return any(text in seen for text in texts)
         try:
-            wait_for(more, repr(text))
+            wait_for(more, repr(texts))
         except AssertionError as error:
             raise AssertionError(f"{error}; the terminal shows {seen!r}") from None
         return seen
@@ -647,14 +648,27 @@ class Terminal(support.Case):
                     os.write(master, b"\n")
                     os.waitpid(pid, 0)
 
-    def test_ctrl_z_and_fg(self):
+    def prompt(self):
+        """A shell with job control. Returns its pid and its terminal."""
         pid, master = self.spawn("/bin/bash", "--norc", "-i")
-        line = shlex.join(self.command(
-            PYTHON, "-c", "import sys; print('up',flush=True); print('got '+sys.stdin.readline())"))
         # Typed in two pieces: only the prompt itself reads like that, whatever readline echoes.
         os.write(master, b"PS1='rea''dy> '\n")
         self.read_until(master, b"ready> ")
-        os.write(master, line.encode() + b"\n")
+        return pid, master
+
+    def leave(self, pid, master):
+        """Leaves that shell, whose job has ended."""
+        self.read_until(master, b"ready> ")
+        os.write(master, b"exit\n")
+        os.waitpid(pid, 0)
+
+    def type_command(self, master, *argv):
+        os.write(master, shlex.join(argv).encode() + b"\n")
+
+    def test_ctrl_z_and_fg(self):
+        pid, master = self.prompt()
+        self.type_command(master, *self.command(
+            PYTHON, "-c", "import sys; print('up',flush=True); print('got '+sys.stdin.readline())"))
         self.read_until(master, b"up\r\n")
         os.write(master, b"\x1a")
         self.read_until(master, b"Stopped")
@@ -662,6 +676,26 @@ class Terminal(support.Case):
         self.read_until(master, b"got hello")
         os.write(master, b"exit\n")
         os.waitpid(pid, 0)
+
+    def test_new_size_while_stopped(self):
+        """The shell gets that SIGWINCH, not the job. After fg the whole job gets one."""
+        code = ("import os, signal\n"
+                "signal.signal(28, lambda *_: os.write(1, b'size %d %d\\n' % os.get_terminal_size(2)))\n"
+                "print('up', flush=True)\n"
+                "while True: signal.pause()")
+        script = self.write("script.py", code)
+        for rows, argv in ((50, (PYTHON, script)), (51, ("/bin/sh", "-c", f"{PYTHON} {script}; :"))):
+            with self.subTest(argv=argv):
+                pid, master = self.prompt()
+                self.type_command(master, *self.command(*argv))
+                self.read_until(master, b"up\r\n")
+                os.write(master, b"\x1a")
+                self.read_until(master, b"ready> ")
+                fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 120, 0, 0))
+                os.write(master, b"fg\n")
+                self.read_until(master, b"size 120 %d" % rows)
+                os.write(master, b"\x03")
+                self.leave(pid, master)
 
 
 class Nesting(support.Case):
