@@ -13,11 +13,13 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/proc_stat.h"
 #include "base/say.h"
 #include "launch/keys.h"
 
 #define ASIDE_WAIT_MS 1000
 #define STOPPED_MAX_S 10
+#define BEFORE_STOP_MS 100
 #define UNFINISHED_MAX 100000u /* the recorder never counts more */
 
 static void target_ended_here(struct supervisor *s, int status)
@@ -99,12 +101,52 @@ static void continue_helpers(const struct supervisor *s)
             (void)kill(s->helpers.pids[id], SIGCONT);
 }
 
+/* The report of a stop that we have not shown yet. */
+static bool has_new_stop(const struct supervisor *s)
+{
+    return s->shared->target_state == TARGET_RUNNING && s->shared->target_stops != s->mirrored_stops &&
+           is_stop_signal(s->shared->target_stopped);
+}
+
+/* False if it runs, whatever the report says. An unknown state, and a leader that ended before its threads,
+ * prove nothing. */
+static bool target_stands(const struct supervisor *s)
+{
+    char state = proc_state_of(s->shared->target_pid);
+    return state == '\0' || strchr("RSDI", state) == NULL;
+}
+
+/* A traced target is in state 't' until the tracer has continued it. So a tracer at work may have a newer report.
+ * The kernel wakes the tracer when it has one to make. */
+static bool tracer_waits(const struct supervisor *s)
+{
+    pid_t tracer = s->helpers.pids[HELPER_TRACER];
+    return tracer <= 0 || (s->shared->helpers[HELPER_TRACER].work_pending_ns == 0 && proc_state_of(tracer) == 'S');
+}
+
+/* A SIGCONT may have come to the whole job, while the tracer's report still says that the target is stopped: then
+ * we were stopped, too. True if the target is really stopped. Bounded: a tracer may hang. */
+static bool stop_holds(struct supervisor *s)
+{
+    uint64_t give_up_ns = clock_mono_ns() + BEFORE_STOP_MS * NS_PER_MS;
+    while (has_new_stop(s)) {
+        bool stands = target_stands(s);
+        bool late = clock_mono_ns() >= give_up_ns;
+        if (late || (stands && tracer_waits(s)))
+            return stands && has_new_stop(s);
+        supervisor_turn(s, 1);
+    }
+    return false;
+}
+
 /* The caller's job control sees us: stop as the target stopped. */
 static void mirror_stop(struct supervisor *s)
 {
+    if (!stop_holds(s))
+        return;
     uint32_t stops = s->shared->target_stops;
     uint32_t stop = s->shared->target_stopped;
-    if (stops == s->mirrored_stops || !is_stop_signal(stop))
+    if (!is_stop_signal(stop)) /* it was continued just now */
         return;
     s->mirrored_stops = stops;
     struct sigaction standard = {.sa_handler = SIG_DFL};

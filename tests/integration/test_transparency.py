@@ -697,6 +697,37 @@ class Terminal(support.Case):
                 os.write(master, b"\x03")
                 self.leave(pid, master)
 
+    # Says when it goes on, and what it reads. A signal that comes just before select() wakes it, too.
+    TALKER = ("import os, select, signal, sys\n"
+              "woken, wake = os.pipe(); os.set_blocking(wake, False); signal.set_wakeup_fd(wake)\n"
+              "signal.signal(signal.SIGCONT, lambda *_: os.write(1, b'on\\n'))\n"
+              "def leave(*_): os.write(1, b'x' * int(sys.argv[1]) + b'\\nlast\\n'); signal.raise_signal(signal.SIGSTOP)\n"
+              "signal.signal(signal.SIGTSTP, leave)\n"
+              "print('group', os.getpgrp(), 'is up', flush=True); line = b''\n"
+              "while line != b'end\\n':\n"
+              "    ready = select.select([0, woken], [], [])[0]\n"
+              "    if woken in ready: os.read(woken, 100)\n"
+              "    elif ready: line = os.read(0, 100); os.write(1, b'got ' + line)\n")
+
+    def test_stop_of_the_whole_job(self):
+        """The first fg goes on, although we were stopped before we read that the target stopped."""
+        script = self.write("talker.py", self.TALKER)
+        for option in ("--quiet", "--follow=none", "--trace=none", "--trace=late", "--trace=eager"):
+            with self.subTest(option=option):
+                pid, master = self.prompt()
+                self.type_command(master, *self.command(PYTHON, script, "0", options=[option]))
+                group = int(self.read_until(master, b"is up").split()[-3])
+                for turn in range(10):
+                    os.killpg(group, signal.SIGSTOP)
+                    self.read_until(master, b"ready> ")
+                    os.write(master, b"fg\n")
+                    seen = self.read_until(master, b"on\r\n", b"Stopped")
+                    os.write(master, b"%d\n" % turn)
+                    seen += self.read_until(master, b"got %d" % turn, b"Stopped", b"not found")
+                    self.assertNotRegex(seen, b"Stopped|not found", turn)
+                os.write(master, b"end\n")
+                self.leave(pid, master)
+
 
 class Nesting(support.Case):
     def test_inside_itself(self):
