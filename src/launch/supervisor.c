@@ -124,15 +124,27 @@ static bool tracer_waits(const struct supervisor *s)
     return tracer <= 0 || (s->shared->helpers[HELPER_TRACER].work_pending_ns == 0 && proc_state_of(tracer) == 'S');
 }
 
+/* The target has written something that the caller's end does not have yet. A file has it already. */
+static bool has_output_left(const struct supervisor *s)
+{
+    for (int i = 0; i < RELAYS; i++) {
+        const struct relay *relay = &s->helpers.relays[i];
+        if (relay->way != RELAY_FILE && s->helpers.pids[relay_helper(relay)] > 0 && !relay_drained(relay, s->shared))
+            return true;
+    }
+    return false;
+}
+
 /* A SIGCONT may have come to the whole job, while the tracer's report still says that the target is stopped: then
- * we were stopped, too. True if the target is really stopped. Bounded: a tracer may hang. */
+ * we were stopped, too. True if the target is really stopped, and its output is where
+ * the shell's prompt comes next. Bounded: a tracer may hang, and a terminal may take no bytes. */
 static bool stop_holds(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + BEFORE_STOP_MS * NS_PER_MS;
     while (has_new_stop(s)) {
         bool stands = target_stands(s);
         bool late = clock_mono_ns() >= give_up_ns;
-        if (late || (stands && tracer_waits(s)))
+        if (late || (stands && tracer_waits(s) && !has_output_left(s)))
             return stands && has_new_stop(s);
         supervisor_turn(s, 1);
     }

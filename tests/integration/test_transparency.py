@@ -728,6 +728,37 @@ class Terminal(support.Case):
                 os.write(master, b"end\n")
                 self.leave(pid, master)
 
+    def test_last_output_before_the_prompt(self):
+        """A program writes and stops. The terminal shows all of it before the prompt."""
+        script = self.write("talker.py", self.TALKER)
+        pid, master = self.prompt()
+        self.type_command(master, *self.command(PYTHON, script, "20000"))
+        self.read_until(master, b"is up")
+        for turn in range(10):
+            os.write(master, b"\x1a")
+            seen = self.read_until(master, b"ready> ")
+            self.assertIn(b"\nlast\r\n", seen.split(b"Stopped")[0], turn)
+            os.write(master, b"fg\n")
+            self.read_until(master, b"on\r\n")
+        os.write(master, b"end\n")
+        self.leave(pid, master)
+
+    def test_stop_while_the_terminal_takes_no_bytes(self):
+        """After Ctrl-S the last output has to wait. The stop has not."""
+        script = self.write("talker.py", self.TALKER)
+        pid, master = self.prompt()
+        self.type_command(master, *self.command(PYTHON, script, "200"))
+        group = int(self.read_until(master, b"is up").split()[-3])
+        os.write(master, b"\x13")
+        os.killpg(group, signal.SIGTSTP)
+        wait_for(lambda: support.state(group) == "T", "us to stop")
+        os.write(master, b"\x11")
+        self.read_until(master, b"last\r\n")
+        os.write(master, b"fg\n")
+        self.read_until(master, b"on\r\n")
+        os.write(master, b"end\n")
+        self.leave(pid, master)
+
 
 class Nesting(support.Case):
     def test_inside_itself(self):
