@@ -213,9 +213,6 @@ void terminal_got(int fd, struct terminal_modes *modes)
 /* --- programs that need the real one --- */
 
 #define KEPT_FD_MIN 10
-/* The program draws past the relay, which first has to carry on what was printed before. Without this wait 67 of 150 lines
- * came too late on a busy machine, with it none. */
-#define CARRIED_AFTER_NS 20000000
 
 bool terminal_is_relayed(void)
 {
@@ -249,10 +246,9 @@ static int replace_pty(int fd, int real)
 
 void terminal_give_back(struct terminal_kept *kept)
 {
-    struct timespec carried = {0, CARRIED_AFTER_NS};
     struct opened real = open_real_for_both();
     if (real.fd >= 0)
-        (void)raw_call(SYS_nanosleep, &carried, NULL, 0, 0);
+        terminal_drain(); /* the program draws past the relay */
     for (int fd = 0; fd < 3; fd++)
         kept->fds[fd] = real.fd >= 0 ? replace_pty(fd, real.fd) : -1;
     close_real(&real);
