@@ -25,28 +25,32 @@
 
 static const char computed[] = "computed from the words of the text";
 
-static const char *words[WORDS_MAX]; /* in wording_words */
+static char words[WORDS_MAX][WORDING_WORD_MAX];
 static int class_of_column[CLASSES]; /* index of prior_class(); -1: unknown */
 
 static void find_words(void)
 {
     const char *at = wording_words;
-    if (words[0] != NULL)
+    if (words[0][0] != '\0')
         return;
-    for (size_t i = 0; i < wording_count && i < WORDS_MAX; i++, at += strlen(at) + 1)
-        words[i] = at;
+    for (size_t i = 0; i < wording_count && i < WORDS_MAX; i++, at += strlen(at) + 1) {
+        size_t shared = (size_t)(*at - 'A');
+        if (shared > 0)
+            memcpy(words[i], words[i - 1], shared);
+        memcpy(words[i] + shared, at + 1, strlen(at)); /* with its NUL; wording_table.py looks that it fits */
+    }
     for (size_t k = 0; k < CLASSES; k++)
         class_of_column[k] = prior_index(wording_classes[k], strlen(wording_classes[k]));
 }
 
 static double rarity_of(size_t word)
 {
-    return wording_weights[word][0] * TENTH;
+    return wording_rarity[word] * TENTH;
 }
 
 static double weight_of(size_t word, size_t column)
 {
-    return wording_weights[word][1 + column];
+    return wording_weights[word][column];
 }
 
 /* The place of a word in the table, or wording_count. */

@@ -8,12 +8,16 @@
 
 #include "diagnose/prior.h"
 
+#define WORDING_WORD_MAX 50u /* bytes of a pair with its NUL */
 #define WORDING_CLASSES (PRIOR_CLASSES + 1) /* the last one is "unknown": reports that name no cause */
 
 extern const size_t wording_count;
 extern const char *const wording_classes[WORDING_CLASSES]; /* names of the columns */
 extern const signed char wording_bias[WORDING_CLASSES];    /* of the classes themselves */
-extern const char wording_words[];                         /* words and pairs, sorted, each with its NUL */
-extern const signed char wording_weights[][1 + WORDING_CLASSES]; /* of each word: its rarity, then the classes */
+/* Words and pairs, sorted: how many letters each shares with the one before ('A' is none), its
+ * other letters, and NUL. So they take a quarter less of the wheel. */
+extern const char wording_words[];
+extern const signed char wording_rarity[];                   /* of each word */
+extern const signed char wording_weights[][WORDING_CLASSES]; /* of each word, for each class */
 
 #endif
