@@ -14,6 +14,8 @@
 #define NAMES_MAX 20000   /* pseudonyms of one redactor; later ones share a name without number */
 #define LITERALS_MAX 4000 /* looked for everywhere: 30 KB each in the automaton */
 #define ENCODED_MAX 1000  /* of them, in base64 */
+#define FILES_MAX 1000    /* ... for the names of files */
+#define JOINED_MIN 10u    /* of words joined to a name */
 #define SHORT_USER 2      /* initials of three letters are a name, "vm" and "box" are not */
 #define SHORT_HOST 3
 #define SHORT_LEARNED 4
@@ -413,6 +415,18 @@ static int learn_part(struct redactor *r, const char *p, size_t len)
     return e;
 }
 
+/* The name of a file is hidden in all texts, where only words joined make it: "merger_plan" can be nothing else. */
+static int learn_file(struct redactor *r, const char *p, size_t len)
+{
+    size_t known = r->count;
+    bool joined = len >= JOINED_MIN && (memchr(p, '-', len) != NULL || memchr(p, '_', len) != NULL);
+    if (!joined || r->literals >= FILES_MAX || redact_is_known(r->rules->vocabulary, KNOWN_TECHNICAL, p, len))
+        return 0;
+    int e = learn_name(r, REDACT_PROJECT, p, len);
+    redact_numbers_back(r, known);
+    return e;
+}
+
 int redact_learn_span(struct redactor *r, const struct redact_text *t,
                       const struct redact_span *span)
 {
@@ -426,6 +440,8 @@ int redact_learn_span(struct redactor *r, const struct redact_text *t,
     case REDACT_ACCOUNT:
         return learn_name(r, span->kind, p, len);
     case REDACT_PROJECT:
+        if (span->rule->unless_known == KNOWN_FILE)
+            return learn_file(r, p, len);
         return span->rule->unless_known == KNOWN_IDENTIFIER ? learn_part(r, p, len) : 0;
     case REDACT_ID:
         return len >= 10 ? learn_name(r, span->kind, p, len) : 0;

@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
-#define DEFINES_MAX 128
+#define DEFINES_MAX 256
 #define RULES_MAX 1024 /* half for a site's own */
 /* A search step takes some ten nanoseconds: a line on which a rule gives up costs milliseconds. */
 #define MATCH_LIMIT 400000

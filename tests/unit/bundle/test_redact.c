@@ -242,6 +242,19 @@ static void test_a_user_in_a_program(void **state)
     redactor_free(r);
 }
 
+/* A file that one text names is hidden in all, also where the rules of that text would leave it. */
+static void test_a_file_in_another_text(void **state)
+{
+    (void)state;
+    static const char learned[] = "Loading /tmp/x/merger_plan_march.json and train.json";
+    struct redactor *r = new_redactor();
+    assert_int_equal(redactor_learn(r, learned, sizeof learned - 1), 0);
+    redactor_measured(r, true);
+    RC_AUTO_FREE char *out = redacted(r, "/x/merger_plan_march of train.json");
+    assert_string_equal(out, "/x/<project1> of train.json");
+    redactor_free(r);
+}
+
 /* Frees the redactor. */
 static void becomes_json(struct redactor *r, const char *in, const char *const *keep, const char *want)
 {
@@ -609,6 +622,7 @@ int main(void)
         cmocka_unit_test(test_parts_of_a_program),
         cmocka_unit_test(test_what_is_said_again),
         cmocka_unit_test(test_a_user_in_a_program),
+        cmocka_unit_test(test_a_file_in_another_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_of_names_and_values),
         cmocka_unit_test(test_lines_of_json_stay_json),
