@@ -14,7 +14,7 @@
 extern const size_t wording_count;
 extern const char *const wording_classes[WORDING_CLASSES]; /* names of the columns */
 extern const signed char wording_bias[WORDING_CLASSES];    /* of the classes themselves */
-/* Words and pairs, sorted: how many letters each shares with the one before ('A' is none), its
+/* Words and pairs, sorted: how many letters each shares with the one before ('A' for none), its
  * other letters, and NUL. So they take a quarter less of the wheel. */
 extern const char wording_words[];
 extern const signed char wording_rarity[];                   /* of each word */
