@@ -48,6 +48,8 @@ static const char *marks_of(const struct fact *f)
         return " (of lines, " FACT_MARK_SURVIVED ")";
     if (fact_has_mark(f, FACT_MARK_FOLLOWED))
         return " (of lines, " FACT_MARK_FOLLOWED ")";
+    if (fact_has_mark(f, FACT_MARK_HANDLED))
+        return " (of lines, " FACT_MARK_HANDLED ")";
     return fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
 }
 

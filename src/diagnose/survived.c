@@ -2,6 +2,7 @@
 #include "diagnose/survived.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ struct ending {
     unsigned survived; /* failures up to this line are survived */
     unsigned begins;   /* the first traceback of its chain; 0 = none, or it may come of a library that did not load */
     bool is_own;       /* it names no GPU */
+    bool is_refusal;   /* memory was refused, with figures: no earlier failure is its cause */
     struct text says;  /* "KeyError: 'loss'" */
 };
 
@@ -59,10 +61,11 @@ static void note_traceback(struct search *s, struct text line, unsigned n)
     s->open = true;
 }
 
-static void note_ending(struct search *s, struct text line, unsigned n)
+static void note_ending(struct search *s, struct text line, unsigned n, bool raised)
 {
     unsigned survived = s->before_last > 0 ? s->before_last - 1 : 0;
     s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .says = text_trim(line)};
+    s->found.is_refusal = raised && !s->found.is_own && rule_is_on(RULE_OF_MEMORY, line) && text_has_digit(line);
     s->after = 0;
     if (!s->open)
         return;
@@ -91,7 +94,7 @@ static void look_at(struct search *s, const struct scan *scan, struct text line)
     runtime_line(scan, &s->runtime, line);
     bool raised = s->runtime.exception_line != before;
     if (raised ? is_first_hand(s, line) : rule_is_on(RULE_ENDING, line))
-        note_ending(s, line, scan->line);
+        note_ending(s, line, scan->line, raised);
     else
         note_progress(s, line, scan->line);
     if (raised)
@@ -164,6 +167,18 @@ static struct copy copy_of(struct text all)
     return copy;
 }
 
+/* The line itself says that its failure was handled, or is no failure of this run. */
+static bool is_handled(struct text line)
+{
+    return rule_is_on(RULE_HANDLED, line) && tells_failure(line);
+}
+
+/* A handled failure is not the cause of a refused request, nor of an error of the program's own. */
+static bool leaves_out(const struct ending *ending, struct text line, unsigned n)
+{
+    return (ending->is_refusal || (ending->is_own && n < ending->begins)) && is_handled(line);
+}
+
 /* Blanks the failures that are survived or quoted. */
 static void blank_survived(struct copy *copy, struct text all, unsigned before, const struct ending *ending)
 {
@@ -172,10 +187,10 @@ static void blank_survived(struct copy *copy, struct text all, unsigned before, 
         char *at = copy->text + (line.at - all.at);
         if (!tells_failure(line))
             continue;
-        if (n <= ending->survived || (ending->is_own && is_comment(previous, line))) {
+        if (n <= ending->survived || leaves_out(ending, line, n) || (ending->is_own && is_comment(previous, line))) {
             memset(at, ' ', line.len);
             copy->any = true;
-        } else if (ending->is_own && !text_starts(line, "{")) { /* all texts of JSON are quoted */
+        } else if ((ending->is_own || ending->is_refusal) && !text_starts(line, "{")) { /* all texts of JSON are quoted */
             copy->any |= blank_quotes(at, line.len);
         }
     }
@@ -193,6 +208,18 @@ static void blank_earlier(struct copy *copy, struct text all, unsigned before, c
     }
 }
 
+/* Blanks all failures whose line says that they were handled, whatever ended the program. */
+static void blank_handled(struct copy *copy, struct text all)
+{
+    struct text rest = all, line;
+    while (copy->text != NULL && text_next_line(&rest, &line)) {
+        if (!is_handled(line))
+            continue;
+        memset(copy->text + (line.at - all.at), ' ', line.len);
+        copy->any = true;
+    }
+}
+
 /* A mended line has another doubt already. Whose GPU it is does not depend on what failed. A reporter's own words
  * (report.*) may well speak of a GPU error that ended the program. */
 static bool may_mark(const struct fact *f, const struct ending *ending)
@@ -203,11 +230,11 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
            !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
-/* Survived is more than followed. What the kernel says of a process does not depend on how another
+/* Survived is more than followed, and followed is as much as handled. What the kernel says of a process does not depend on how another
  * one ended. */
 static bool may_be_followed(const struct fact *f)
 {
-    return !fact_has_mark(f, FACT_MARK_SURVIVED) && strncmp(f->name, "kmsg.", 5) != 0;
+    return !fact_has_mark(f, FACT_MARK_SURVIVED) && !fact_has_mark(f, FACT_MARK_FOLLOWED) && strncmp(f->name, "kmsg.", 5) != 0;
 }
 
 struct reading_again {
@@ -236,27 +263,66 @@ static bool mark_lost(const struct reading_again *r, const struct copy *copy, co
     return any;
 }
 
+/* A refused request with figures need not be an exception: the last failure may be a line of an engine. */
+static void end_by_refusal(struct ending *ending, const struct reading_again *r, unsigned before)
+{
+    struct text rest = r->all, line = {"", 0};
+    unsigned at = 0;
+    for (size_t i = r->from; i < facts_count(r->facts); i++) {
+        const struct fact *f = facts_at(r->facts, i);
+        if (f->when == FACT_LOG && strcmp(f->name, "oom.requested_bytes") == 0)
+            at = fact_source_line(f);
+    }
+    if (at <= ending->line || at <= before)
+        return;
+    for (unsigned n = before; n < at; n++)
+        if (!text_next_line(&rest, &line))
+            return;
+    if (!is_handled(line))
+        *ending = (struct ending){.line = at, .is_refusal = true, .says = text_trim(line)};
+}
+
+static void doubt_handled(const struct reading_again *r)
+{
+    const struct ending any_line = {.line = UINT_MAX};
+    struct copy copy = copy_of(r->all);
+    blank_handled(&copy, r->all);
+    (void)mark_lost(r, &copy, &any_line, FACT_MARK_HANDLED);
+    free(copy.text);
+}
+
+/* Returns the text without what the program survived or quoted; NULL = nothing was. */
+static char *doubt_earlier(const struct reading_again *again, unsigned before)
+{
+    struct text all = again->all;
+    struct ending ending = find_ending(all, before);
+    end_by_refusal(&ending, again, before);
+    struct copy copy = copy_of(ending.line > 0 ? all : (struct text){"", 0});
+    struct scan at = {.facts = again->facts, .source = again->source != NULL ? again->source : "text", .line = ending.line};
+    if (copy.text == NULL)
+        return NULL;
+    blank_survived(&copy, all, before, &ending);
+    bool any = mark_lost(again, &copy, &ending, FACT_MARK_SURVIVED);
+    if (any && ending.is_own)
+        scan_text(&at, "log.ended_by", ending.says);
+    struct copy rest = any ? copy_of((struct text){copy.text, all.len}) : (struct copy){NULL, false};
+    copy.any = false;
+    blank_earlier(&copy, all, before, &ending);
+    if (mark_lost(again, &copy, &ending, FACT_MARK_FOLLOWED))
+        scan_text(&at, "log.followed_by", ending.says);
+    free(copy.text);
+    return rest.text;
+}
+
 char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t len, const char *source,
                      const text_reader readers[], size_t *ret_len)
 {
     unsigned before;
     struct text all = text_tail(data, len, &before);
     const struct reading_again again = {facts, from, source, readers, all};
-    struct ending ending = find_ending(all, before);
-    struct copy copy = copy_of(ending.line > 0 ? all : (struct text){"", 0});
-    struct scan at = {.facts = facts, .source = source != NULL ? source : "text", .line = ending.line};
-    if (copy.text == NULL)
-        return NULL;
-    blank_survived(&copy, all, before, &ending);
-    bool any = mark_lost(&again, &copy, &ending, FACT_MARK_SURVIVED);
-    if (any && ending.is_own)
-        scan_text(&at, "log.ended_by", ending.says);
-    struct copy rest = any ? copy_of((struct text){copy.text, all.len}) : (struct copy){NULL, false};
-    copy.any = false;
-    blank_earlier(&copy, all, before, &ending);
-    if (mark_lost(&again, &copy, &ending, FACT_MARK_FOLLOWED))
-        scan_text(&at, "log.followed_by", ending.says);
-    free(copy.text);
-    *ret_len = all.len;
-    return rest.text;
+    char *rest = doubt_earlier(&again, before);
+    if (rest != NULL)
+        *ret_len = all.len;
+    doubt_handled(&again);
+    return rest;
 }

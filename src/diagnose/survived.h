@@ -16,7 +16,9 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
 /* Reads the text again without the failures that the program survived or quoted. A fact from index `from` on that this
  * reading does not give gets FACT_MARK_SURVIVED, and log.ended_by is the error that ended the program if it names no
  * GPU. Then it is read without any failure before the traceback of such an error: other facts that are lost get
- * FACT_MARK_FOLLOWED (log.followed_by), for they may be the cause, or not.
+ * FACT_MARK_FOLLOWED (log.followed_by), for they may be the cause, or not. Facts that stand only on lines which say themselves
+ * that the failure was handled (rule "handled") get FACT_MARK_SURVIVED if a refused request or such an error came later,
+ * else FACT_MARK_HANDLED.
  *
  * `readers` ends with NULL. Returns the text of the first of the two readings; NULL: nothing was survived or quoted, or
  * memory is short. free() it. */

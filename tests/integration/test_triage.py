@@ -202,6 +202,41 @@ class Quoted(support.Case):
                 verdict = self.judged("loading\n" + message + "\n" + self.MISTAKE.replace("ValueError: bad config", error))
                 self.assertNotEqual(verdict["confidence"], "high", (message, error))
 
+    HANDLED = (
+        "[W] flash-attn not used: RuntimeError: HIP error: invalid device function",
+        "WARNING: xformers disabled: hipErrorNoBinaryForGpu",
+        "hipErrorIllegalAddress caught in autotune config 7, config skipped",
+        "DataLoader worker (pid 33) is killed by signal: Killed. restarted",
+        "WARNING: could not pin memory: mlock: Cannot allocate memory",
+        "WARNING: CUDA driver version is insufficient for CUDA runtime version (nvml probe)",
+        "/dev/kfd: permission denied in a helper, retried as video",
+        "this machine was OOM-killed yesterday")
+
+    def test_a_handled_failure_is_not_the_cause_of_a_refused_request(self):
+        """The line says itself that the failure was handled; no step or epoch shows it."""
+        llama = ("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 23000.00 MiB on device 0: cudaMalloc failed: out of memory\n"
+                 "llama_model_load: error loading model: unable to allocate ROCm0 buffer\n")
+        full = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.98 GiB of "
+                "which 0.10 GiB is free. Of the allocated memory 15.00 GiB is allocated by PyTorch, and 0.10 GiB is reserved by "
+                "PyTorch but unallocated.\n")
+        for end in (full, llama):
+            alone = self.judged("loading\n" + end)["class"]
+            for message in self.HANDLED:
+                self.assertEqual(self.judged("loading\n" + message + "\nINFO loading weights took 12.3 seconds\n" + end)["class"],
+                                 alone, (message, end))
+
+    def test_a_handled_failure_alone_is_not_sure(self):
+        for message in self.HANDLED:
+            self.assertNotEqual(self.judged("loading\n" + message + "\n")["confidence"], "high", message)
+
+    def test_a_fault_beside_a_refused_request_is_not_sure(self):
+        """One may have followed from the other, and memory may have been short."""
+        for end in ("", "[rank1]: "):
+            verdict = self.judged(OOM + end + "Memory access fault by GPU node-2 (Agent handle: 0x55) on address 0x7f0000000000. "
+                                  "Reason: Unknown.\n")
+            self.assertEqual((verdict["class"], verdict["confidence"]), ("page-fault", "medium"))
+            self.assertNotIn("no memory was short", verdict["sentence"])
+
     def test_a_consequence_is_not_another_error(self):
         """The error names another process, or the GPU: the message before it stays the cause."""
         for message in self.FAILURES:
