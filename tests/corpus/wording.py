@@ -24,7 +24,7 @@ CLASSES = ("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-ot
            "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown")
 REPORTS_MIN = 3  # with the word
 SETS_MIN = 3  # and of so many writers; a word of fewer tells who wrote it
-WORDS_KEPT = 10000  # those that tell most; more do not help reports that nobody has seen
+WORDS_KEPT = 9700  # those that tell most; more do not help reports that nobody has seen
 WEIGHT_MIN = 1.0  # smaller ones are 0: they tell no more, and cost 14 kB
 PAIR_RARITY = 0.7  # a pair says again what its words say
 RETOLD_WEIGHT = 3
