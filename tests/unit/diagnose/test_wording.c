@@ -69,7 +69,7 @@ static void the_classes_that_words_leave_open(void **state)
     assert_non_null(strstr(likely, "gpu-hang"));
     assert_null(strstr(likely, "leak"));
     facts_free(facts);
-    facts = read_texts("amdgpu: ring gfx timeout, signaled seq, emitted seq; GPU reset begin, failed to suspend display, process blender pid", grows);
+    facts = read_texts("amdgpu: ring gfx timeout, signaled seq, emitted seq; GPU reset begin, failed to suspend display, process blender pid, the screen froze", grows);
     assert_true(facts_get_text(facts, "wording.likely", &likely));
     assert_non_null(strstr(likely, "gpu-hang"));
     assert_non_null(strstr(likely, "leak"));
