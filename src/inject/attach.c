@@ -225,16 +225,16 @@ void attach_count_left_out(enum preload_answer answer)
 
 struct place {
     uint64_t pid, fd, nonce[2];
-    uint64_t pty, real, asked; /* struct terminal_pair */
+    uint64_t pty, real, asked, asked_inode; /* struct terminal_pair */
 };
 
-/* "4711:12:0123456789abcdef:fedcba9876543210:8801:8800:17" */
+/* "4711:12:0123456789abcdef:fedcba9876543210:8801:8800:17:4242" */
 static struct place parse_config(const char *text)
 {
-    struct place p = {0, 0, {0, 0}, 0, 0, 0};
-    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1], &p.pty, &p.real, &p.asked};
+    struct place p = {0, 0, {0, 0}, 0, 0, 0, 0};
+    uint64_t *fields[] = {&p.pid, &p.fd, &p.nonce[0], &p.nonce[1], &p.pty, &p.real, &p.asked, &p.asked_inode};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        *fields[i] = raw_number(&text, i < 2 || fields[i] == &p.asked ? 10 : 16);
+        *fields[i] = raw_number(&text, i < 2 || i > 5 ? 10 : 16);
         if (*text == ':')
             text++;
     }
@@ -352,6 +352,6 @@ __attribute__((constructor)) static void start(void)
     struct place place = own_place();
     terminal_init(&(struct terminal_pair){
         .pty = (uint32_t)place.pty, .real = (uint32_t)place.real,
-        .supervisor = (uint32_t)place.pid, .asked = (uint32_t)place.asked});
+        .supervisor = (uint32_t)place.pid, .asked = (uint32_t)place.asked, .asked_inode = place.asked_inode});
     hip_look();
 }

@@ -60,7 +60,7 @@ static uint32_t device_of(int fd)
 /* Open for reading, too: a pipe whose reader has died would send SIGPIPE. */
 static int open_asked(void)
 {
-    char path[64] = "/proc/", link[16];
+    char path[64] = "/proc/", link[40];
     size_t n = 6 + raw_put_number(path + 6, pair.supervisor, 10);
     n += raw_put(path + n, sizeof path - n, "/fd/");
     (void)raw_put_number(path + n, pair.asked, 10);
@@ -68,7 +68,8 @@ static int open_asked(void)
     if (len <= 0)
         return -1;
     link[len] = '\0';
-    if (!raw_starts(link, "pipe:"))
+    const char *inode = link + sizeof "pipe:[" - 1;
+    if (!raw_starts(link, "pipe:[") || raw_number(&inode, 10) != pair.asked_inode)
         return -1;
     return (int)raw_call(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
 }

@@ -24,6 +24,7 @@ struct terminal_call {
 struct terminal_pair {
     uint32_t pty, real;         /* devices as TIOCGDEV tells them; 0 = there is no pty */
     uint32_t supervisor, asked; /* its pid, and its number of relay->asked */
+    uint64_t asked_inode;       /* of that pipe: in another PID namespace that pid is another process */
 };
 
 /* Called once, by the constructor. */

@@ -219,6 +219,12 @@ static unsigned terminal_device(int fd)
     return ioctl(fd, TIOCGDEV, &device) == 0 ? device : 0;
 }
 
+static unsigned long long inode_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
 /* After the descriptors have their numbers: the library finds the memory by them. */
 static void prepare_ledger(struct supervisor *s)
 {
@@ -247,10 +253,11 @@ static void prepare_ledger(struct supervisor *s)
     const struct relay *relay = &s->helpers.relays[0];
     bool has_pty = relay->way == RELAY_TERMINAL;
     (void)snprintf(s->preload.config, sizeof s->preload.config,
-                   PRELOAD_CONFIG "%d:%d:%llx:%llx:%x:%x:%d", l->owner_pid, s->ledger_fd,
+                   PRELOAD_CONFIG "%d:%d:%llx:%llx:%x:%x:%d:%llu", l->owner_pid, s->ledger_fd,
                    (unsigned long long)l->nonce[0], (unsigned long long)l->nonce[1],
                    has_pty ? terminal_device(relay->replacement) : 0,
-                   has_pty ? terminal_device(relay->down) : 0, has_pty ? relay->asked[1] : 0);
+                   has_pty ? terminal_device(relay->down) : 0, has_pty ? relay->asked[1] : 0,
+                   has_pty ? inode_of(relay->asked[1]) : 0);
 }
 
 /* Fork the tracer, which forks the target; then everything that only looks on. */

@@ -588,6 +588,27 @@ class Terminal(support.Case):
                 os.write(master, b"\n")
                 os.waitpid(pid, 0)
 
+    def test_only_our_own_pipe_is_asked(self):
+        """In another PID namespace our pid may be another process, and our number a pipe of its own."""
+        code = "import os; os.close(os.open('/dev/tty', os.O_WRONLY)); print('END', flush=True)"
+        library = os.path.join(os.path.dirname(ROCMCRASH), "librocmcrash-ledger.so")
+        asked = os.pipe()
+        self.addCleanup(os.close, asked[0])
+        self.addCleanup(os.close, asked[1])
+        os.set_blocking(asked[0], False)
+        for wrong, wanted in ((0, b"\0"), (1, None)):
+            with self.subTest(wrong=wrong):
+                self.environ.update(LD_PRELOAD=library, ROCMCRASH_LEDGER=(
+                    f"{os.getpid()}:0:1:1:1:1:{asked[1]}:{os.fstat(asked[1]).st_ino + wrong}"))
+                pid, master = self.spawn(PYTHON, "-c", code)
+                self.read_until(master, b"END")
+                os.waitpid(pid, 0)
+                try:
+                    got = os.read(asked[0], 10)
+                except BlockingIOError:
+                    got = None
+                self.assertEqual(got, wanted)
+
     def test_size_and_queue_are_those_of_the_terminal(self):
         code = ("import fcntl, os, select, struct, termios\n"
                 "fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 34, 77, 0, 0))\n"
