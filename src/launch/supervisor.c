@@ -141,11 +141,13 @@ static bool has_output_left(const struct supervisor *s)
 static bool stop_holds(struct supervisor *s)
 {
     uint64_t give_up_ns = clock_mono_ns() + BEFORE_STOP_MS * NS_PER_MS;
+    bool stood = false; /* a SIGCONT to the group reaches its processes one after the other: look twice */
     while (has_new_stop(s)) {
         bool stands = target_stands(s);
         bool late = clock_mono_ns() >= give_up_ns;
-        if (late || (stands && tracer_waits(s) && !has_output_left(s)))
+        if (late || (stood && stands && tracer_waits(s) && !has_output_left(s)))
             return stands && has_new_stop(s);
+        stood = stands;
         supervisor_turn(s, 1);
     }
     return false;
