@@ -16,6 +16,7 @@
 #include "diagnose/messages.h"
 #include "diagnose/package_family.h"
 #include "diagnose/pairs.h"
+#include "diagnose/program_time.h"
 #include "diagnose/quantity.h"
 #include "diagnose/rank_lines.h"
 #include "diagnose/survived.h"
@@ -162,10 +163,10 @@ static void count_failure_lines(struct facts *facts, const char *text, size_t le
         (void)facts_set_integer(facts, "log.failure_lines", FACT_STATIC, count, source != NULL ? source : "text");
 }
 
-void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+static void read_any_text(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    static const reader readers[] = {messages_to_facts, read_given_log, quantities_to_facts, NULL};
-    static const reader all_readers[] = {messages_to_facts, pasted_to_facts, read_given_log, prose_to_facts, quantities_to_facts,
+    static const reader readers[] = {messages_to_facts, kernel_log_to_facts, quantities_to_facts, NULL};
+    static const reader all_readers[] = {messages_to_facts, pasted_to_facts, kernel_log_to_facts, prose_to_facts, quantities_to_facts,
                                          pairs_to_facts, targets_to_facts, limit_counts_to_facts, package_family_to_facts,
                                          collective_calls_to_facts, error_counters_to_facts, NULL};
     size_t before = facts_count(facts);
@@ -173,7 +174,7 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     size_t messages = facts_count(facts);
     pasted_to_facts(facts, text, len, source);
     size_t pasted = facts_count(facts);
-    read_given_log(facts, text, len, source);
+    kernel_log_to_facts(facts, text, len, source);
     prose_to_facts(facts, text, len, source);
     read_repaired(facts, text, len, source, readers, REPAIRS);
     quantities_to_facts(facts, text, len, source);
@@ -196,6 +197,16 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     if (said || !table)
         (void)facts_set_boolean(facts, "log.output_read", FACT_STATIC, true,
                                 source != NULL ? source : "text");
+}
+
+/* Without the kernel's records of another time: their words say nothing about this failure, either. */
+void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    size_t kept_len = len;
+    program_time_to_facts(facts, text, len, source);
+    char *kept = kernel_window(facts, text, len, &kept_len);
+    read_any_text(facts, kept != NULL ? kept : text, kept_len, source);
+    free(kept);
 }
 
 void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)

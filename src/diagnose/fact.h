@@ -78,6 +78,7 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 #define FACT_MARK_SURVIVED "survived"                          /* survived.h */
 #define FACT_MARK_FOLLOWED "another error followed"
 #define FACT_MARK_HANDLED "handled by its own words"
+#define FACT_MARK_LONG_BEFORE "a day or more before the end of the log" /* kernel_lines.c */
 
 /* Note such a mark in the source of the fact at `index`. */
 void facts_mark(struct facts *, size_t index, const char *mark);

@@ -35,21 +35,20 @@ bool feature_text(const struct facts *facts, const char *name, const char **ret)
     return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
 }
 
-/* The marks of an input that the source of a computed fact keeps. */
+/* The mark of an input that the source of a computed fact keeps. */
 static const char *marks_of(const struct fact *f)
 {
+#define OF_LINES(mark) {mark, " (of lines, " mark ")"}
+    static const struct {
+        const char *mark, *words;
+    } kept[] = {OF_LINES(FACT_MARK_PERHAPS_OTHERS), OF_LINES(FACT_MARK_ONE_OF_RANKS), OF_LINES(FACT_MARK_SURVIVED),
+                OF_LINES(FACT_MARK_FOLLOWED),       OF_LINES(FACT_MARK_HANDLED),      OF_LINES(FACT_MARK_LONG_BEFORE)};
+#undef OF_LINES
     if (f == NULL)
         return "";
-    if (fact_has_mark(f, FACT_MARK_PERHAPS_OTHERS))
-        return " (of lines, " FACT_MARK_PERHAPS_OTHERS ")";
-    if (fact_has_mark(f, FACT_MARK_ONE_OF_RANKS))
-        return " (of lines, " FACT_MARK_ONE_OF_RANKS ")";
-    if (fact_has_mark(f, FACT_MARK_SURVIVED))
-        return " (of lines, " FACT_MARK_SURVIVED ")";
-    if (fact_has_mark(f, FACT_MARK_FOLLOWED))
-        return " (of lines, " FACT_MARK_FOLLOWED ")";
-    if (fact_has_mark(f, FACT_MARK_HANDLED))
-        return " (of lines, " FACT_MARK_HANDLED ")";
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        if (fact_has_mark(f, kept[i].mark))
+            return kept[i].words;
     return fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
 }
 

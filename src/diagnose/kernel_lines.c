@@ -27,6 +27,8 @@ static const char *const class_names[] = {
 #define INCIDENT_GAP_S 600.0
 /* One date has a year and the other has none. */
 #define OTHER_ORIGIN_S 3e9
+/* Who reports a failure a day later may report another one. */
+#define LONG_BEFORE_S 86400.0
 
 /* "[  781.680189] text", "6,1234,5678901,-;text", "May 02 15:06:23 host kernel: [ 2237.9] text" */
 double klog_stamp(struct text record)
@@ -395,6 +397,33 @@ static void emit_counts(struct klog *k)
     }
 }
 
+/* The last record that has a time; -1 = none. */
+static double last_stamp(struct text all, bool *ret_dated)
+{
+    double at = -1;
+    while (all.len > 0 && at < 0) {
+        const char *end = memrchr(all.at, '\n', all.len);
+        size_t from = end != NULL ? (size_t)(end - all.at) : 0;
+        at = stamp_of(text_skip(all, end != NULL ? from + 1 : 0), ret_dated);
+        all.len = from;
+    }
+    return at;
+}
+
+/* The log goes on for a day or more after its last bad record. A hardware error stays the cause. */
+static void doubt_old_events(const struct klog *k, struct text all, size_t from)
+{
+    bool dated = false;
+    if (k->events_count == 0 || k->last_bad < 0 || k->events[0].class == BAD_HW_RAS)
+        return;
+    double step = last_stamp(all, &dated) - k->last_bad;
+    if (dated != k->last_dated || step < LONG_BEFORE_S || step > OTHER_ORIGIN_S)
+        return;
+    for (size_t i = from; i < facts_count(k->s.facts); i++)
+        if (strncmp(facts_at(k->s.facts, i)->name, "kmsg.", 5) == 0)
+            facts_mark(k->s.facts, i, FACT_MARK_LONG_BEFORE);
+}
+
 /* A first pass, whose facts are discarded: finds where the last incident begins, and which device is named
  * with the run's own process. */
 static struct klog find_incident(const struct facts *facts, struct text all, unsigned before)
@@ -413,6 +442,7 @@ static struct klog find_incident(const struct facts *facts, struct text all, uns
 void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     unsigned before;
+    size_t known = facts_count(facts);
     struct text all = text_tail(data, len, &before);
     struct klog found = find_incident(facts, all, before);
     struct klog k = begin(facts, source, before);
@@ -430,4 +460,5 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
     rules_emit(&run);
     kernel_events_end(&k.grammar, &k.s);
     timeline_emit(&k.timeline, &k.s);
+    doubt_old_events(&k, all, known);
 }

@@ -80,6 +80,8 @@ double klog_stamp(struct text record);
 /* Calendar seconds, if a record has a date instead (dmesg -T, journalctl, syslog). The origin is
  * arbitrary (without a year: first of January); -1 = none. */
 double klog_date(struct text record);
+#define KLOG_YEAR_S (366 * 86400.0) /* a smaller one has no year */
+#define KLOG_EPOCH_S 62168601600.0  /* that of 1970-01-01 */
 
 /* A record without its time stamp, as a rule found it; see rules_run.act. */
 bool klog_fault_read(struct klog *, enum rule_reader, struct text line, const struct rule_takes *);

@@ -35,12 +35,13 @@ static bool take_clock(struct text *t, uint64_t ret[3])
     return true;
 }
 
-/* "2026-01-07T10:00:00,123456-06:00 host kernel: ..." */
+/* "2026-01-07T10:00:00,123456-06:00 host kernel: ...", "2026-01-07 10:00:00 ..." */
 static double iso(struct text t)
 {
     uint64_t date[3], clock[3];
     for (unsigned i = 0; i < 3; i++) {
-        if (!text_take_u64(&t, &date[i]) || !text_starts(t, i < 2 ? "-" : "T"))
+        bool ends = text_take_u64(&t, &date[i]) && t.len > 0;
+        if (!ends || (i < 2 ? t.at[0] != '-' : t.at[0] != 'T' && t.at[0] != ' '))
             return -1;
         t = text_skip(t, 1);
     }

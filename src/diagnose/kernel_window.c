@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "diagnose/kernel_lines.h"
+#include "diagnose/program_time.h"
 
 /* The kernel logs a reset tens of seconds after the hang that it ends. */
 #define AFTER_END_S 60.0
@@ -13,8 +14,7 @@
 #define START_SLACK_S 1.0
 /* The time zone of a date is not known. */
 #define ZONE_S (15 * 3600.0)
-#define YEAR_S (366 * 86400.0) /* a smaller klog_date() has no year */
-#define EPOCH_S 62168601600.0  /* klog_date() of 1970-01-01 */
+#define DAY_S 86400.0 /* more than the difference of two time zones */
 
 struct window {
     double first, last; /* < 0 = not known */
@@ -47,7 +47,7 @@ static bool is_of_another_time(const struct window *since_boot, const struct win
     if (at >= 0)
         return is_outside(since_boot, at);
     at = klog_date(record);
-    return at > YEAR_S && is_outside(dated, at - EPOCH_S);
+    return at > KLOG_YEAR_S && program_date(record) < 0 && is_outside(dated, at - KLOG_EPOCH_S);
 }
 
 char *kernel_window(struct facts *facts, const char *text, size_t len, size_t *ret_len)
@@ -55,6 +55,9 @@ char *kernel_window(struct facts *facts, const char *text, size_t len, size_t *r
     double duration = known(facts, "run.duration_ms", 1e-3), start = known(facts, "run.start_uptime_ms", 1e-3);
     struct window since_boot = window_of(start, duration, DRIFT * start);
     struct window dated = window_of(known(facts, "run.start_time_s", 1), duration, ZONE_S);
+    double first_line = known(facts, "log.first_time_s", 1);
+    if (dated.first < 0 && first_line >= 0)
+        dated.first = first_line - DAY_S;
     struct text rest = {text, len}, record;
     unsigned outside = 0;
     size_t n = 0;

@@ -159,6 +159,7 @@ static const struct doubt {
     {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it"},
     {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them"},
     {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time"},
+    {FACT_MARK_LONG_BEFORE, 0, 1, "the kernel log goes on for a day or more after these lines, so they may be of an earlier failure"},
     {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
     {FACT_MARK_COMPLETED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
 };
