@@ -63,7 +63,7 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         break;
     case TRACE_STATE_LATE:
         (void)snprintf(text, sizeof text,
-                       "a launcher: without privilege it is observed from its second second on");
+                       "a shell or a launcher: without privilege it is not observed as long as it is one");
         break;
     case TRACE_STATE_LOST:
         (void)snprintf(text, sizeof text, "the tracer ended during the run");

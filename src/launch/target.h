@@ -47,7 +47,7 @@ bool target_exec_is_privileged(const char *name);
 
 /*
  * Is this a shell, or a program whose work is to exec another (env, nice, timeout)? What it execs in
- * its own process may be set-uid, so without CAP_SYS_PTRACE it is not traced from the start.
+ * its own process may be set-uid, so without CAP_SYS_PTRACE it is not traced.
  */
 bool target_is_launcher(const char *name);
 

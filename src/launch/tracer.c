@@ -179,6 +179,7 @@ static void start_tracing(void)
     const struct tracer_options *options = tracer.options;
     struct shared *s = tracer.shared;
     bool privileged = tree_scan_has_ptrace_capability();
+    tracer.privileged = privileged;
     tracer.eager = options->mode == TRACE_EAGER || (options->mode == TRACE_AUTO && privileged);
     tracer.ptrace_options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
     if (tracer.eager)

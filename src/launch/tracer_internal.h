@@ -33,6 +33,7 @@ struct tracer {
     const struct tracer_options *options;
     struct tracees *tracees; /* not in .bss, which RLIMIT_DATA counts */
     pid_t target;
+    bool privileged; /* CAP_SYS_PTRACE */
     bool eager;
     bool scans; /* every second, for processes that are not traced yet */
     int ptrace_options;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/tracer_internal.h"
 
+#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "launch/target.h"
 #include "record/shared.h"
 
 /* A stop costs the target 20 us. Above this rate that is 1 % of a core: let the process go, when it
@@ -80,9 +84,23 @@ void tracer_forget_released(pid_t tgid)
         entry->pid = 0;
 }
 
+/* It may become a set-uid program at any time: "bash -c 'sleep 9; sudo x'" is replaced by its last command. */
+static bool may_become_privileged(pid_t pid)
+{
+    char link[32], path[FS_PATH_MAX];
+    (void)snprintf(link, sizeof link, "/proc/%d/exe", pid);
+    ssize_t len = tracer.privileged ? -1 : readlink(link, path, sizeof path - 1);
+    if (len < 0)
+        return false;
+    path[len] = '\0';
+    return target_is_launcher(path);
+}
+
 bool tracer_may_seize_again(pid_t tgid)
 {
     struct released *entry = find_released(tgid);
+    if (may_become_privileged(tgid))
+        return false;
     if (entry == NULL && !tracer_is_left_alone(tgid))
         return true;
     if (entry == NULL) {

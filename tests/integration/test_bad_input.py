@@ -348,7 +348,7 @@ class Surroundings(BadCase):
         bundle = self.assert_bundle(self.run_it(*self.command(*self.command(*inner))))
         self.assertIn("-sh-app-bug", bundle.name)
 
-    @unittest.skipUnless(os.geteuid() == 0, "an ordinary user's shell is observed after its first second only")
+    @unittest.skipUnless(os.geteuid() == 0, "an ordinary user's shell is not observed")
     def test_inside_itself_of_a_child(self):
         self.skip_if_sanitized("so rocmcrash does not trace them")
         done = self.run_it("/bin/sh", "-c", '"$@"; exit 3', "sh", *self.command("/bin/sh", "-c", CRASH))

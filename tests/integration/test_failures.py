@@ -51,7 +51,7 @@ EXPECTED = {
                      IMPACT_FILES + ["stacks/stacks.0.txt"]),
     "core_2_gib": (-signal.SIGSEGV, "app-bug",
                    {"target.core_dumped": True, "target.fault_address": "0x10"}, IMPACT_FILES),
-    # An ordinary user's shell is not traced in its first second: then the signal is known from its wait status.
+    # An ordinary user's shell is not traced: the signal is known from its wait status.
     "set_uid_then_abort": (-signal.SIGABRT, "app-bug", {"target.signal": 6}, []),
     "strace_of_abort": (-signal.SIGABRT, "app-bug", {"target.signal": 6}, []),
     "ignores_sigterm": (-signal.SIGKILL, "unknown", {"target.signal": 9}, IMPACT_FILES),

@@ -73,7 +73,7 @@ class Rights(programs.Traced):
     def test_set_uid_program_keeps_its_rights(self):
         path, plain = self.set_uid_id()
         for argv in ([path], ["/bin/sh", "-c", f"sleep 2.5; {path}"],
-                     ["env", "A=1", path], ["/bin/bash", "-c", path],
+                     ["/bin/bash", "-c", f"sleep 2.5; {path}"], ["env", "A=1", path], ["/bin/bash", "-c", path],
                      ["/bin/sh", "-c", f"{path}; exit 0"]):
             with self.subTest(argv=argv):
                 done = self.run_it(*argv)
