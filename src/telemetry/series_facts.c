@@ -321,22 +321,21 @@ static uint64_t impact_record_time(const struct series_set *set,
     return message || after == 0 ? before : after;
 }
 
-static uint64_t vram_used_at(const struct series_set *set, uint64_t time_ns)
+/* The sum over all GPUs. */
+static uint64_t used_at(const struct series_set *set, uint32_t metric, uint64_t time_ns)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < set->count; i++) {
-        const struct series_point *p = set->series[i].metric == METRIC_GPU_VRAM_USED
-                                           ? series_at(&set->series[i], time_ns)
-                                           : NULL;
+        const struct series_point *p = set->series[i].metric == metric ? series_at(&set->series[i], time_ns) : NULL;
         sum += p != NULL && p->status == VALUE_OK ? p->value : 0;
     }
     return sum;
 }
 
 /*
- * A runtime that unwinds frees memory before it prints its message, and a driver library answers
- * late: the record may show a GPU that is already empty. Then the record before it is nearer to the
- * failure, if it is not much older.
+ * A runtime that unwinds frees memory before it prints its message, and a driver library or a busy machine's
+ * sampler answers late: the record may show a GPU that is already empty. Then the record before it is nearer to the
+ * failure, if it is not much older. An APU's memory is in the GTT.
  */
 static uint64_t before_the_release(const struct series_set *set, uint64_t impact_ns)
 {
@@ -348,7 +347,11 @@ static uint64_t before_the_release(const struct series_set *set, uint64_t impact
     }
     if (before == 0 || impact_ns - before > RELEASE_NS)
         return impact_ns;
-    return vram_used_at(set, before) / 2 > vram_used_at(set, impact_ns) ? before : impact_ns;
+    uint64_t vram_then = used_at(set, METRIC_GPU_VRAM_USED, before);
+    uint64_t vram = used_at(set, METRIC_GPU_VRAM_USED, impact_ns);
+    uint64_t all_then = vram_then + used_at(set, METRIC_GPU_GTT_USED, before);
+    uint64_t all = vram + used_at(set, METRIC_GPU_GTT_USED, impact_ns);
+    return vram_then / 2 > vram || all_then / 2 > all ? before : impact_ns;
 }
 
 static void set_times(struct context *c, const struct series_facts_options *options)

@@ -75,6 +75,14 @@ static const struct {
     {"f.vram_used_bytes", "980", {{"gpu.0.vram.used_bytes", 980, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
     {"f.vram_used_bytes", "608", {{"gpu.0.vram.used_bytes", 608, NULL}, {"ledger.refused", 1, NULL}, {"ledger.refused.kind", 0, "gtt"}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", 950, NULL}}},
+    /* An APU's carve-out of 512 cannot hold 950: they are in the GTT, whatever the counter said a moment later. */
+#define REFUSED_AT(live)                                                                           \
+    {"ledger.refused", 1, NULL}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", live, NULL}
+    {"f.gtt_used_bytes", "950", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
+    {"f.gtt_used_bytes", "980", {{"gpu.0.gtt.used_bytes", 980, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
+    {"f.gtt_used_bytes", "0", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 4096, NULL}, REFUSED_AT(950)}},
+    {"f.gtt_used_bytes", "0", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 0, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
+    {"f.gtt_used_bytes", "950", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "gtt"}, {"gpu.0.is_apu", 0, NULL}, {"gpu.0.vram.total_bytes", 4096, NULL}, REFUSED_AT(950)}},
     {"f.is_apu", "1", {{"msg.gfx", 0, "gfx1103"}}},
     {"f.is_apu", "1", {{"oom.total_bytes", 512 << 20, NULL}}},
     {"f.is_apu", "", {{"oom.total_bytes", (1 << 30) + 1, NULL}}},
