@@ -79,6 +79,7 @@ static const struct {
 #define REFUSED_AT(live)                                                                           \
     {"ledger.refused", 1, NULL}, {"ledger.refused.gpu", 0, NULL}, {"ledger.refused.gpu_live_bytes", live, NULL}
     {"f.gtt_used_bytes", "950", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
+    {"f.vram_used_bytes", "32", {{"gpu.0.vram.used_bytes", 32, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
     {"f.gtt_used_bytes", "980", {{"gpu.0.gtt.used_bytes", 980, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
     {"f.gtt_used_bytes", "0", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 1, NULL}, {"gpu.0.vram.total_bytes", 4096, NULL}, REFUSED_AT(950)}},
     {"f.gtt_used_bytes", "0", {{"gpu.0.gtt.used_bytes", 0, NULL}, {"ledger.refused.kind", 0, "vram"}, {"gpu.0.is_apu", 0, NULL}, {"gpu.0.vram.total_bytes", 512, NULL}, REFUSED_AT(950)}},
