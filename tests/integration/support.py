@@ -38,6 +38,15 @@ HIP_OOM = ("torch.OutOfMemoryError: HIP out of memory. Tried to allocate 20.00 G
            "capacity of 15.98 GiB of which 4.00 MiB is free. Of the allocated memory 15.20 GiB is "
            "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n")
 
+# Begins a program that handles signals: wait() returns after one, or when one of the files can be read. A read() or signal.pause()
+# that begins just after a signal came does not: Python runs the handler only when the next signal ends it.
+WAKES = ("import os, select, signal\n"
+         "woken, wake = os.pipe(); os.set_blocking(wake, False); signal.set_wakeup_fd(wake)\n"
+         "def wait(*files):\n"
+         "    ready = select.select([woken, *files], [], [])[0]\n"
+         "    if woken in ready: os.read(woken, 100)\n"
+         "    return woken not in ready\n")
+
 # The shared memory's helpers name themselves (launch/helpers.c).
 HELPERS = {"tracer": "rocmcrash-T", "sampler": "rocmcrash-M", "relay": "rocmcrash-O",
            "recorder": "rocmcrash-R"}

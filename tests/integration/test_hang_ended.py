@@ -43,6 +43,9 @@ signal.signal(signal.SIGINT, handler)
 """ + PROMPT
 
 
+PAUSE = "34"  # __NR_pause
+
+
 class Ended(HangCase):
     """The snapshot of --hang-after says that the program stands still by now."""
 
@@ -130,6 +133,9 @@ class LeavesNone(Ended):
         wait_for(self.snapshots, "the snapshot")
         os.kill(process.pid, signal.SIGINT)
         self.assertEqual(process.stderr.readline(), b"took 1\n")
+        # A signal that comes just before pause() is not taken: Python runs the handler only when pause() returns.
+        target = self.target_pid(process.pid)
+        wait_for(lambda: support.read(f"/proc/{target}/syscall").split(" ")[0] == PAUSE, "pause()")
         os.kill(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE_S)
         self.assertIn(b"took 2", err)

@@ -13,7 +13,7 @@ import subprocess
 import termios
 
 import support
-from support import HIP_OOM, PYTHON, ROCMCRASH, wait_for
+from support import HIP_OOM, PYTHON, ROCMCRASH, WAKES, wait_for
 
 # A program that draws on the terminal, and reads a key from fd 2 as vim does; and what it is linked with.
 DRAWS = """
@@ -38,6 +38,7 @@ class Terminal(support.Case):
         pid, master = pty.fork()
         if pid == 0:
             os.environ.update(self.environ)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background of a script
             os.execv(argv[0], argv)
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self.addCleanup(os.close, master)
@@ -74,12 +75,11 @@ class Terminal(support.Case):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
     def test_ctrl_c_arrives_once(self):
-        code = ("import signal,os,sys,time\n"
-                "n=[0]\n"
+        code = (WAKES + "import sys\nn=[0]\n"
                 "def h(s,f): n[0]+=1; os.write(1,b'INT\\n')\n"
                 "signal.signal(2,h); os.write(1,b'ready\\n')\n"
                 "signal.signal(15,lambda s,f:(os.write(1,b'count %d\\n'%n[0]),sys.exit(0)))\n"
-                "while True: signal.pause()\n")
+                "while True: wait()\n")
         pid, master = self.spawn(*self.command(PYTHON, "-c", code))
         self.read_until(master, b"ready")
         os.write(master, b"\x03")
@@ -209,10 +209,10 @@ class Terminal(support.Case):
 
     def test_new_size(self):
         """The target gets SIGWINCH again when its own terminal has the new size."""
-        code = ("import os, signal\n"
+        code = (WAKES +
                 "signal.signal(28, lambda *_: os.write(1, b'size %d %d\\n' % os.get_terminal_size(2)))\n"  # print() is not reentrant
                 "print('ready', flush=True)\n"
-                "while True: signal.pause()")
+                "while True: wait()")
         pid, master = self.spawn(*self.command(PYTHON, "-c", code))
         self.read_until(master, b"ready")
         os.kill(pid, signal.SIGSTOP)
@@ -392,10 +392,10 @@ class Terminal(support.Case):
 
     def test_new_size_while_stopped(self):
         """The shell gets that SIGWINCH, not the job. After fg the whole job gets one."""
-        code = ("import os, signal\n"
+        code = (WAKES +
                 "signal.signal(28, lambda *_: os.write(1, b'size %d %d\\n' % os.get_terminal_size(2)))\n"
                 "print('up', flush=True)\n"
-                "while True: signal.pause()")
+                "while True: wait()")
         script = self.write("script.py", code)
         for rows, argv in ((50, (PYTHON, script)), (51, ("/bin/sh", "-c", f"{PYTHON} {script}; :"))):
             with self.subTest(argv=argv):
@@ -410,17 +410,14 @@ class Terminal(support.Case):
                 os.write(master, b"\x03")
                 self.leave(pid, master)
 
-    # Says when it goes on, and what it reads. A signal that comes just before select() wakes it, too.
-    TALKER = ("import os, select, signal, sys\n"
-              "woken, wake = os.pipe(); os.set_blocking(wake, False); signal.set_wakeup_fd(wake)\n"
+    # Says when it goes on, and what it reads.
+    TALKER = (WAKES + "import sys\n"
               "signal.signal(signal.SIGCONT, lambda *_: os.write(1, b'on\\n'))\n"
               "def leave(*_): os.write(1, b'x' * int(sys.argv[1]) + b'\\nlast\\n'); signal.raise_signal(signal.SIGSTOP)\n"
               "signal.signal(signal.SIGTSTP, leave)\n"
               "print('group', os.getpgrp(), 'is up', flush=True); line = b''\n"
               "while line != b'end\\n':\n"
-              "    ready = select.select([0, woken], [], [])[0]\n"
-              "    if woken in ready: os.read(woken, 100)\n"
-              "    elif ready: line = os.read(0, 100); os.write(1, b'got ' + line)\n")
+              "    if wait(0): line = os.read(0, 100); os.write(1, b'got ' + line)\n")
 
     def test_stop_of_the_whole_job(self):
         """The first fg goes on, although we were stopped before we read that the target stopped."""

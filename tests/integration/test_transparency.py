@@ -244,14 +244,13 @@ class Streams(support.Case):
 
 
 class Signals(support.Case):
-    COUNTER = ("import signal,sys,os\n"
+    COUNTER = (support.WAKES + "import sys\n"
                "n=[0]\n"
                "def h(s,f):\n"
                "    n[0]+=1; os.write(2,b'got %d\\n'%s)\n"
                "for s in (1,2,10,12,15,28): signal.signal(s,h)\n"
                "os.write(1,b'ready\\n')\n"
-               "import time\n"
-               "sys.stdin.readline()\n"
+               "while not wait(0): pass\n"
                "os.write(1,b'%d\\n'%n[0])\n")
 
     def start_counter(self, **kwargs):
