@@ -230,9 +230,11 @@ class Unseen(Direct):
 
 
 class Signals(Direct):
+    # The thread is in that line of idle() at the fault: start() returns earlier.
     CRASH = "import numpy, ctypes, threading, time\n" \
-            "def idle():\n    time.sleep(60)\n" \
-            "threading.Thread(target=idle, daemon=True).start()\n" \
+            "begins = threading.Lock(); begins.acquire()\n" \
+            "def idle():\n    begins.release(); time.sleep(60)\n" \
+            "threading.Thread(target=idle, daemon=True).start()\nbegins.acquire()\n" \
             "def innermost():\n    ctypes.string_at(1)\ninnermost()\n"
 
     def setUp(self):
