@@ -33,6 +33,7 @@ struct process {
     uint64_t cpu_ns;
     uint64_t io_bytes;   /* read and written, also to a pipe or a socket */
     uint64_t disk_bytes; /* that came from a disk: also for a mapped file */
+    uint64_t ended_faults; /* page faults of its children that ended: each had some */
     uint64_t main_cpu_ns, main_io_bytes; /* of its first thread */
 };
 
@@ -52,7 +53,7 @@ static uint64_t tick_ns(void)
     return 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
-/* majflt, utime and stime: fields 12, 14 and 15. */
+/* cminflt, majflt, utime and stime: fields 11, 12, 14 and 15. */
 static void read_stat(struct process *p)
 {
     char path[64];
@@ -61,6 +62,7 @@ static void read_stat(struct process *p)
     if (fs_read_text(path, stat, sizeof stat) <= 0)
         return;
     p->cpu_ns = (proc_stat_field(stat, 14) + proc_stat_field(stat, 15)) * tick_ns();
+    p->ended_faults = proc_stat_field(stat, 11);
     p->disk_bytes = proc_stat_field(stat, 12) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -107,13 +109,14 @@ static bool is_beyond(uint64_t before, uint64_t now, uint64_t noise)
     return now < before || now - before > noise;
 }
 
-/* Processes that come or go are work. */
+/* Processes that come or go are work, also those that came and went between two looks. */
 static bool has_worked(const struct process *before, const struct process *now, uint32_t count,
                        uint64_t passed_ns)
 {
     uint64_t cpu_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (before[i].pid != now[i].pid || now[i].cpu_ns < before[i].cpu_ns ||
+            now[i].ended_faults != before[i].ended_faults ||
             is_beyond(before[i].io_bytes, now[i].io_bytes,
                       passed_ns / 1000000 * IO_NOISE_BYTES_PER_S / 1000) ||
             is_beyond(before[i].disk_bytes, now[i].disk_bytes, DISK_NOISE_BYTES) ||
