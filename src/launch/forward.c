@@ -81,9 +81,19 @@ bool forward_is_full(const struct forwarder *f)
     return false;
 }
 
+/* As the kernel does where both are for one process. The target has that stop already, or gets it next. */
+static void cancel_continue(struct forwarder *f)
+{
+    for (int i = 0; i < FORWARD_PENDING_MAX; i++)
+        if (f->pending[i].signo == SIGCONT)
+            f->pending[i].signo = 0;
+}
+
 void forward_take(struct forwarder *f, const struct signalfd_siginfo *info)
 {
     int signo = (int)info->ssi_signo;
+    if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)
+        cancel_continue(f);
     if ((info->ssi_code == SI_KERNEL && is_terminals(signo)) || is_ours(f, info))
         return;
     bool queued = info->ssi_code == SI_QUEUE;

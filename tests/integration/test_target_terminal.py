@@ -469,6 +469,30 @@ class Terminal(support.Case):
         os.write(master, b"end\n")
         self.leave(pid, master)
 
+    @staticmethod
+    def is_pending(pid, number):
+        """Real line: "ShdPnd:\t0000000000020000"."""
+        return int(support.read(f"/proc/{pid}/status").split("ShdPnd:")[1].split()[0], 16) >> number - 1 & 1 != 0
+
+    def test_stop_after_a_signal_to_go_on(self):
+        """A stop cancels a SIGCONT before it, also one that we keep to see whether the target got it, too."""
+        script = self.write("talker.py", self.TALKER)
+        pid, master = self.prompt()
+        self.type_command(master, *self.command(PYTHON, script, "200"))
+        group = int(self.read_until(master, b"is up").split()[-3])
+        os.write(master, b"\x13")  # Ctrl-S: the last output has to wait, and we wait for it
+        os.kill(group, signal.SIGCONT)
+        while self.is_pending(group, signal.SIGCONT):  # it is kept for 20 ms only
+            pass
+        os.killpg(group, signal.SIGTSTP)
+        wait_for(lambda: support.state(group) == "T", "us to stop")
+        os.write(master, b"\x11")
+        self.read_until(master, b"last\r\n")
+        os.write(master, b"fg\n")
+        self.read_until(master, b"on\r\n")
+        os.write(master, b"end\n")
+        self.leave(pid, master)
+
 
 if __name__ == "__main__":
     support.main()
