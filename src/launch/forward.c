@@ -81,21 +81,28 @@ bool forward_is_full(const struct forwarder *f)
     return false;
 }
 
-/* As the kernel does where both are for one process. The target has that stop already, or gets it next. */
-static void cancel_continue(struct forwarder *f)
+static bool is_stop(int signo)
+{
+    return signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
+/* As the kernel does where both are for one process. The target has the later one already, or gets it next. */
+static void cancel(struct forwarder *f, bool stops)
 {
     for (int i = 0; i < FORWARD_PENDING_MAX; i++)
-        if (f->pending[i].signo == SIGCONT)
+        if (stops ? is_stop(f->pending[i].signo) : f->pending[i].signo == SIGCONT)
             f->pending[i].signo = 0;
 }
 
 void forward_take(struct forwarder *f, const struct signalfd_siginfo *info)
 {
     int signo = (int)info->ssi_signo;
-    if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)
-        cancel_continue(f);
+    if (is_stop(signo))
+        cancel(f, false);
     if ((info->ssi_code == SI_KERNEL && is_terminals(signo)) || is_ours(f, info))
         return;
+    if (signo == SIGCONT)
+        cancel(f, true);
     bool queued = info->ssi_code == SI_QUEUE;
     uint64_t now_ns = clock_mono_ns();
     bool may_be_seen = f->shared->trace_state == TRACE_STATE_TRACING && signo < SIGRTMIN &&

@@ -7,7 +7,8 @@
  * lead, which say the same, are known by their number; for another one we wait FORWARD_WAIT_MS whether the
  * tracer sees the target take the same number from the same sender, and forward it otherwise. A
  * standard signal that is still pending in the target collapses with ours. Untraced, a signal sent
- * to the whole group arrives twice (README). A stop signal cancels a SIGCONT that still waits.
+ * to the whole group arrives twice (README). A stop cancels a SIGCONT that still waits, and
+ * a SIGCONT cancels a stop.
  */
 #ifndef LAUNCH_FORWARD_H
 #define LAUNCH_FORWARD_H

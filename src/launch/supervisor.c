@@ -248,7 +248,7 @@ static void take_signals(struct supervisor *s)
 
 void supervisor_turn(struct supervisor *s, int timeout_ms)
 {
-    take_signals(s); /* before a signal that is due: a stop cancels a SIGCONT */
+    take_signals(s); /* before a signal that is due: another may cancel it */
     int due_ms = forward_due(&s->forwarder);
     if (due_ms >= 0 && due_ms < timeout_ms)
         timeout_ms = due_ms;

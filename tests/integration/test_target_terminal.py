@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The target on a terminal: it sees, sets and does what it would without rocmcrash."""
 
+import ctypes
 import fcntl
 import os
 import pty
@@ -11,10 +12,12 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 
 import support
 from support import HIP_OOM, PYTHON, ROCMCRASH, WAKES, wait_for
 
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 # A program that draws on the terminal, and reads a key from fd 2 as vim does; and what it is linked with.
 DRAWS = """
 #include <unistd.h>
@@ -490,6 +493,33 @@ class Terminal(support.Case):
         self.read_until(master, b"last\r\n")
         os.write(master, b"fg\n")
         self.read_until(master, b"on\r\n")
+        os.write(master, b"end\n")
+        self.leave(pid, master)
+
+    def test_fg_after_a_stop_that_we_read_late(self):
+        """A SIGCONT cancels a stop before it, also one that we keep because the target took it long before us."""
+        libc = ctypes.CDLL(None)
+        libc.ptrace.argtypes = ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+        script = self.write("talker.py", self.TALKER)
+        pid, master = self.prompt()
+        self.type_command(master, *self.command(PYTHON, script, "0"))
+        group = int(self.read_until(master, b"is up").split()[-3])
+        target = self.target_pid(group)
+        if libc.ptrace(PTRACE_SEIZE, group, None, None) != 0:
+            self.skipTest("may not hold it by ptrace here")
+        libc.ptrace(PTRACE_INTERRUPT, group, None, None)
+        os.waitpid(group, WALL)
+        os.killpg(group, signal.SIGTSTP)
+        wait_for(lambda: support.state(target) in ("t", "T"), "the target to stop")
+        time.sleep(0.1)  # so late are we
+        libc.ptrace(PTRACE_DETACH, group, None, None)
+        self.read_until(master, b"ready> ")
+        os.write(master, b"fg\n")
+        seen = self.read_until(master, b"on\r\n")
+        for turn in range(20):
+            os.write(master, b"%d\n" % turn)
+            seen += self.read_until(master, b"got %d" % turn, b"Stopped")
+            self.assertNotIn(b"Stopped", seen, turn)
         os.write(master, b"end\n")
         self.leave(pid, master)
 
