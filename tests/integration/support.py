@@ -372,8 +372,7 @@ class Case(unittest.TestCase):
         return wait_for(lambda: os.path.exists(path), path)
 
     def shell(self):
-        """/bin/sh under a name that no launcher has: an ordinary user's run is observed only after its first second if
-        a launcher starts it."""
+        """/bin/sh under a name that no launcher has: an ordinary user's shell is not observed."""
         path = self.path("job-shell")
         if not os.path.lexists(path):
             os.symlink("/bin/sh", path)
