@@ -101,7 +101,7 @@ static const struct wording wordings[] = {
     {"resource-limit/file descriptors", NULL,
      "Out of file descriptors[[: this process may open {proc.0.fds_limit}]]"},
     {"resource-limit/mappings", NULL,
-     "Out of memory mappings[[: {proc.0.maps_count} of {host.max_map_count}]]"},
+     "Out of memory mappings[[: {f.maps_count} of {host.max_map_count}]]"},
     {"resource-limit/address space", NULL,
      "Out of address space: {proc.0.address_space_peak_bytes} used of the limit "
      "{proc.0.address_space_limit_bytes}"},
