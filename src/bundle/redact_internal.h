@@ -114,6 +114,32 @@ void redact_folded_release(struct redact_folded *folded);
 bool redact_folded_place(const struct redact_text *t, const struct redact_folded *folded,
                          struct redact_span *span);
 
+/* Bytes of the colours that begin at `at`: ESC[1;31m, also as repr(), JSON or bash write the first byte. 0 = none. */
+size_t redact_colour_at(const struct redact_text *t, size_t at);
+size_t redact_line_end(const struct redact_text *t, size_t from);
+
+/* --- redact_wrap.c: does a token go on in the next line? --- */
+
+bool redact_is_token(char c);
+/* Does the text end in a token that begins like those of a known issuer? */
+bool redact_ends_in_token(const struct redact_rules *rules, const char *p, size_t len);
+/* Was a token of the line [from, to) cut by the screen's edge? Then *ret_stop is the end of its first piece, and *ret_go_on the
+ * beginning of the rest. The lines of a box around the text are skipped. */
+bool redact_goes_on(const struct redact_rules *rules, const struct redact_text *t, size_t from, size_t to,
+                    size_t *ret_stop, size_t *ret_go_on);
+enum redact_mark {
+    REDACT_MARK_NONE,
+    REDACT_MARK_FRAME,
+    REDACT_MARK_BACKSLASH,
+    REDACT_MARK_EQUALS,
+    REDACT_MARK_QUOTE,
+};
+/* Finds the sign between the token and the line's end. */
+enum redact_mark redact_mark_at(const struct redact_text *t, size_t from, size_t to, size_t *ret_stop);
+/* Like redact_goes_on(), for a known token before `stop`: the next line may have the log's prefix again, or an indent. */
+bool redact_goes_on_behind(const struct redact_rules *rules, const struct redact_text *t, size_t from, size_t to,
+                           size_t stop, enum redact_mark mark, size_t *ret_go_on);
+
 /* --- redact_unescape.c --- */
 
 /* Between two words of a command that Python printed. */

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,6 +323,21 @@ static int set_unless_known(const struct parser *p, const char *value)
     return is_level ? 0 : wrong(p, "not a vocabulary:", value);
 }
 
+/* "length hf_ 34": so many characters stand behind a word of "near". */
+static int set_length(const struct parser *p, const char *value)
+{
+    struct redact_rule *rule = p->rule;
+    size_t len = strcspn(value, " ");
+    unsigned long length = strtoul(value + len, NULL, 10);
+    for (size_t i = 0; i < rule->near_count; i++) {
+        if (strlen(rule->near[i]) != len || memcmp(rule->near[i], value, len) != 0)
+            continue;
+        rule->near_length[i] = (unsigned char)length;
+        return length > 0 && length <= UCHAR_MAX ? 0 : wrong(p, "not a length:", value);
+    }
+    return wrong(p, "not near that word:", value);
+}
+
 static int rule_line(struct parser *p, const char *key, const char *value)
 {
     struct redact_rule *rule = p->rule;
@@ -333,6 +349,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         return wrong(p, "the kind comes first in rule", rule->name);
     if (strcmp(key, "near") == 0)
         return add_words(p, value, rule->near, &rule->near_count);
+    if (strcmp(key, "length") == 0)
+        return set_length(p, value);
     if (strcmp(key, "unless") == 0)
         return add_words(p, value, rule->unless, &rule->unless_count);
     if (strcmp(key, "unless-known") == 0)
@@ -428,6 +446,12 @@ static bool is_head(const char *word)
     return len >= 3 && (odd || !isalnum((unsigned char)word[len - 1]));
 }
 
+static void add_head(struct redact_rules *rules, const struct redact_rule *rule, size_t k)
+{
+    rules->heads[rules->head_count].word = rule->near[k];
+    rules->heads[rules->head_count++].length = rule->near_length[k];
+}
+
 static void find_heads(struct redact_rules *rules)
 {
     for (size_t i = 0; i < rules->count; i++) {
@@ -435,7 +459,7 @@ static void find_heads(struct redact_rules *rules)
         bool of_tokens = rule->kind == REDACT_SECRET && rule->unless_known == KNOWN_NONE;
         for (size_t k = 0; of_tokens && k < rule->near_count; k++)
             if (rules->head_count < HEADS_MAX && is_head(rule->near[k]))
-                rules->heads[rules->head_count++] = rule->near[k];
+                add_head(rules, rule, k);
     }
 }
 

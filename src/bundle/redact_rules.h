@@ -71,6 +71,7 @@ struct redact_rule {
     size_t run;  /* only on lines with this many letters and digits in a row; 0 = on any */
     char *near[RULE_WORDS_MAX];
     size_t near_count;
+    unsigned char near_length[RULE_WORDS_MAX]; /* characters of a token behind that word; 0 = any number */
     char *unless[RULE_WORDS_MAX]; /* not when one of these stands shortly before, on the line */
     size_t unless_count, unless_reach;
     bool unless_in_path; /* ... in the path that the match lies in, not in another before it */
@@ -89,7 +90,10 @@ struct redact_rules {
     struct redact_rule *list;
     bool *compiled; /* by rule: to machine code, when it is first tried */
     size_t count, capacity;
-    const char *heads[HEADS_MAX]; /* how tokens of known issuers begin: words that rules are near, owned by them */
+    struct {
+        const char *word; /* one that a rule is near, owned by it */
+        size_t length;    /* characters behind it; 0 = any number */
+    } heads[HEADS_MAX];   /* how tokens of known issuers begin */
     size_t head_count;
     pcre2_match_context *match_context;
     pcre2_match_data *match_data;
