@@ -336,17 +336,34 @@ static bool is_vowel(char c)
     return (unsigned char)c >= 0x80 || strchr("aeiouy", tolower((unsigned char)c)) != NULL;
 }
 
-/* Can it be spoken? "memcpyasync" can, "hsakmt" and "nvptx" cannot: nobody is called so. */
+/* "ll", "ng", "st": two letters that are spoken as one. */
+static bool is_one_sound(char a, char b)
+{
+    static const char *const pairs[] = {"ch", "ck", "dt", "gh", "ng", "ph", "sh", "st", "sz", "th", "tz", "zh"};
+    char first = (char)tolower((unsigned char)a);
+    char second = (char)tolower((unsigned char)b);
+    bool one = first == second;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        one = one || (pairs[i][0] == first && pairs[i][1] == second);
+    return one;
+}
+
+/* Can it be spoken? "memcpyasync" and "lundstrom" can, "hsakmt" and "nvptx" cannot: nobody is called so. */
 static bool looks_like_name(const char *p, size_t len)
 {
     size_t row = 0, longest = 0, vowels = 0;
+    size_t sounds = 0, most = 0;
     for (size_t i = 0; i < len; i++) {
-        row = is_vowel(p[i]) ? 0 : row + 1;
+        bool vowel = is_vowel(p[i]);
+        bool joined = row > 0 && is_one_sound(p[i - 1], p[i]);
+        row = vowel ? 0 : row + 1;
+        sounds = vowel ? 0 : sounds + !joined;
         longest = row > longest ? row : longest;
-        vowels += row == 0;
+        most = sounds > most ? sounds : most;
+        vowels += vowel;
     }
     return len >= NAME_MIN && vowels > 0 &&
-           longest <= (vowels > 1 ? CONSONANTS_MAX : SHORT_CONSONANTS_MAX);
+           (vowels > 1 ? most <= CONSONANTS_MAX : longest <= SHORT_CONSONANTS_MAX);
 }
 
 bool redact_private_words(const struct redact_vocabulary *v, const char *text, size_t *from,

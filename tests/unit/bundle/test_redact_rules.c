@@ -581,6 +581,8 @@ static void test_private_words(void **state)
         {"torch.nn.modules.DynamicCache", ""},
         {"MIOpenConvolutionForward", ""}, /* known as a whole only: "MIOpen" */
         {"zsakmt_zqptx_zgmi", ""},        /* nobody can say that */
+        {"data_lundstrom_v2", "lundstrom"},
+        {"data_dbgstrdump_ngstrdmpo", ""},
         {"UltravoxModel", ""},            /* of a public program */
         {"strix_halo", ""},
         {"", ""},
