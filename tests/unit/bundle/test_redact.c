@@ -59,6 +59,7 @@ static void test_examples(void **state)
         {"unique_id 11651590505119483818\nsimd_count 256", "unique_id <id1>\nsimd_count 256"},
         {"Uuid:                    GPU-0213fb02cc8c08a4", "Uuid:                    <id1>"},
         {"mail Joe.Bloggs@example.org now", "mail <email1> now"},
+        {"mail Joe.Bloggs@example.org score=-0.31 in 981 documents", "mail <email1> score=-0.31 in 981 documents"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct redactor *r = redactor_new();
