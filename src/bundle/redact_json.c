@@ -286,24 +286,39 @@ static int redact_key(const struct walk *w, cJSON *item)
     return r;
 }
 
-/* ["curl", "-u", "name:password"]: only the whole line shows which word is a secret. */
-static int search_list(const struct walk *w, const cJSON *array, struct redact_spans *out,
-                       struct buf *line)
+/* The strings of a list with a sign between them. False: it holds something else, or less than two. */
+static bool join_list(const cJSON *array, char sign, struct buf *line)
 {
     const cJSON *item;
     size_t count = 0;
     cJSON_ArrayForEach(item, array)
     {
         if (!cJSON_IsString(item))
-            return 0;
+            return false;
         if (count++ > 0)
-            buf_putc(line, ' ');
+            buf_putc(line, sign);
         buf_puts(line, item->valuestring);
     }
-    const struct redact_text t = {buf_str(line), line->len};
-    if (count < 2 || buf_failed(line))
-        return 0;
-    return redact_search(w->redactor, &t, w->learning, out);
+    return count > 1 && !buf_failed(line);
+}
+
+/* ["curl", "-u", "name:password"]: only the whole line shows which word is a secret. With NULs between its words, it also shows
+ * where an argument of several words ends. Both lines have the same bytes in the same places. */
+static int search_list(const struct walk *w, const cJSON *array, struct redact_spans *out,
+                       struct buf *line)
+{
+    struct buf parted;
+    buf_init(&parted, LIST_MAX);
+    int r = 0;
+    if (join_list(array, ' ', line) && join_list(array, '\0', &parted)) {
+        const struct redact_text t = {buf_str(line), line->len};
+        const struct redact_text second = {buf_str(&parted), parted.len};
+        r = redact_search(w->redactor, &t, w->learning, out);
+        if (r == 0 && memchr(second.p, ' ', second.len) != NULL)
+            r = redact_search(w->redactor, &second, w->learning, out);
+    }
+    buf_release(&parted);
+    return r;
 }
 
 static int walk(const struct walk *w, const struct place *place, cJSON *item);
