@@ -446,6 +446,8 @@ static void test_wrong_rules(void **state)
         {"define x\n", "x:1: not a definition"},
         {"known x y\n", "x:1: not a vocabulary"},
         {"rule a\nkind user\nunless-known x\npattern y\n", "x:3: not a vocabulary"},
+        {"rule a\nkind secret\nlength x 3\npattern y\n", "x:3: not near that word"},
+        {"rule a\nkind secret\nnear x\nlength x 0\npattern y\n", "x:4: not a length"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct rc_err err = {""};
