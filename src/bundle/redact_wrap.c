@@ -18,6 +18,7 @@
 #define TURNS_MIN 2u  /* "a7x" turns twice from one kind of character to another */
 #define TURNS_WORD 8u /* nothing that turns more often is a word or a number */
 #define TURNS_NUMBER 3u
+#define HEX_MIN 8u /* digits */
 #define UNIT_MAX 4u /* letters in a number: "GiB/s" */
 #define LINE_MAX_BYTES 4096u
 #define TOKEN_MAX 256u  /* bytes that are looked at for the head of a known token */
@@ -207,11 +208,21 @@ static bool is_number(const struct redact_text *t, size_t from, size_t to)
     return hex || (l.turns <= TURNS_NUMBER && l.count <= UNIT_MAX);
 }
 
+/* "bf255ed376c7": no word is so. */
+static bool is_hexadecimal(const struct redact_text *t, size_t from, size_t to)
+{
+    size_t at = from;
+    while (at < to && isxdigit((unsigned char)t->p[at]))
+        at++;
+    struct letters l = letters_of(t, from, to);
+    return at == to && at - from >= HEX_MIN && l.digit && l.turns > TURNS_MIN;
+}
+
 /* Does a line of its own begin with that? Nobody can tell the end of a key from it. */
 static bool is_own_word(const struct redact_rules *rules, const struct redact_text *t, size_t from, size_t to)
 {
     struct letters l = letters_of(t, from, to);
-    if (l.turns > TURNS_WORD)
+    if (l.turns > TURNS_WORD || is_hexadecimal(t, from, to))
         return is_number(t, from, to);
     if ((!l.upper && !l.lower) || is_words(t, from, to) || is_numbered(t, from, to) || is_number(t, from, to))
         return true;
@@ -348,7 +359,7 @@ static bool looks_made(const struct redact_text *t, const struct piece *piece, s
 {
     struct letters l = letters_of(t, at, end);
     return l.digit && (l.upper || l.lower) && l.turns >= TURNS_MIN && end - at >= REST_MIN &&
-           redact_at(t, end) != ':' && fits(t, piece, at, end);
+           redact_at(t, end) != ':' && (piece->known || fits(t, piece, at, end));
 }
 
 /* "loss=3.25" */
