@@ -18,12 +18,6 @@ static bool one_of(struct rule_list list, struct text line, struct rule_takes *t
     return false;
 }
 
-bool rule_is_on(unsigned rule, struct text line)
-{
-    struct rule_takes takes = {.count = 0};
-    return one_of(rules[rule].line, line, &takes);
-}
-
 void rule_take(unsigned rule, struct text text, struct rule_takes *takes)
 {
     struct rule_list list = rules[rule].takes;
@@ -58,16 +52,27 @@ static bool is_in_block(const struct rules_run *run, const struct rule *rule)
            (begun != 0 && (rule->within == 0 || run->s->line - begun <= rule->within));
 }
 
-static bool applies(const struct rules_run *run, const struct rule *rule, struct text line,
-                    struct rule_takes *takes)
+/* Has the line what the rule asks of it, without its block and context? */
+static bool has_wording(const struct rule *rule, struct text line, struct rule_takes *takes)
 {
     struct rule_takes ignored = {.count = 0};
-    if ((run->context_only && !rule->context) || !is_in_block(run, rule) || (rule->line.count > 0 && !one_of(rule->line, line, takes)))
+    if (rule->line.count > 0 && !one_of(rule->line, line, takes))
         return false;
     for (unsigned i = 0; i < rule->also.count; i++)
         if (!one_of(rule_groups[rule->also.first + i], line, takes))
             return false;
     return !one_of(rule->unless, line, &ignored);
+}
+
+bool rule_is_on(unsigned rule, struct text line)
+{
+    struct rule_takes takes = {.count = 0};
+    return has_wording(&rules[rule], line, &takes);
+}
+
+static bool applies(const struct rules_run *run, const struct rule *rule, struct text line, struct rule_takes *takes)
+{
+    return (!run->context_only || rule->context) && is_in_block(run, rule) && has_wording(rule, line, takes);
 }
 
 void rule_say(const struct scan *s, unsigned line, const char *name, const struct rule_value *v)
