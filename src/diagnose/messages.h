@@ -46,8 +46,16 @@ static inline bool oom_has(const struct oom *o, enum oom_field f)
     return (o->known & (1u << f)) != 0;
 }
 
+/* No machine has so much memory. A request may be such a mistake; a free size is a negative one without its sign. */
+#define OOM_BELIEVED_BYTES ((int64_t)1 << 50)
+
 static inline void oom_set(struct oom *o, enum oom_field f, int64_t value)
 {
+    bool any = f == OOM_REQUESTED || f == OOM_DESIRED || f == OOM_HOLDER_PID || f == OOM_DEVICE;
+    bool believed = any || (value >= 0 && value <= OOM_BELIEVED_BYTES);
+    if (!believed && f != OOM_FREE)
+        return;
+    value = believed ? value : 0;
     o->value[f] = value;
     o->known |= 1u << f;
 }

@@ -25,7 +25,9 @@ static bool ends_with(const char *s, const char *end)
 void fact_format_bytes(double bytes, char *out, size_t size)
 {
     double magnitude = bytes < 0 ? -bytes : bytes;
-    if (magnitude >= 1073741824.0)
+    if (bytes >= 0x1p63) /* a larger figure was cut to this */
+        (void)snprintf(out, size, "8 EiB or more");
+    else if (magnitude >= 1073741824.0)
         (void)snprintf(out, size, "%.2f GiB", bytes / 1073741824.0);
     else if (magnitude >= 1048576.0)
         (void)snprintf(out, size, "%.1f MiB", bytes / 1048576.0);
