@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "diagnose/log_words.h"
+#include "diagnose/rules.h"
 #include "diagnose/text_facts.h"
 
 #define LINE_KEPT 160
@@ -143,7 +144,7 @@ static enum kernel_event kind_of_host(uint64_t words, struct text record)
     const uint64_t counters = LOG_WORDS_KERNEL_OOM_COUNT | LOG_WORDS_KERNEL_ERROR_COUNT;
     char letters[LINE_MAX_BYTES];
     struct text low = (words & counters) != 0 ? text_lower(record, letters) : record;
-    if ((words & LOG_WORDS_KERNEL_HOST_OOM) != 0 || is_task_row(record) ||
+    if (((words & LOG_WORDS_KERNEL_HOST_OOM) != 0 && !rule_is_on(RULE_OOM_KILL_DENIED, record)) || is_task_row(record) ||
         ((words & LOG_WORDS_KERNEL_OOM_COUNT) != 0 && counts_oom(low)))
         return EVENT_HOST_OOM;
     if ((words & LOG_WORDS_KERNEL_ERROR_COUNT) != 0 && counts_errors(low))

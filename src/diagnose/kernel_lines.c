@@ -76,6 +76,15 @@ static void read_clock(struct klog *k)
     k->stamped.len = 0;
 }
 
+/* The events before this line are of an earlier incident. */
+static void begin_incident(struct klog *k, unsigned line)
+{
+    k->before = k->events[0].class;
+    k->incident = line;
+    k->incidents++;
+    k->events_count = 0;
+}
+
 /* A reboot sets the clock back. A hardware error stays the cause, however long ago it was. */
 static void note_incident(struct klog *k, unsigned line)
 {
@@ -83,15 +92,12 @@ static void note_incident(struct klog *k, unsigned line)
     double step = k->now - k->last_bad;
     bool comparable = k->now >= 0 && k->last_bad >= 0 && k->dated == k->last_dated &&
                       step < OTHER_ORIGIN_S && step > -OTHER_ORIGIN_S;
-    bool rebooted = comparable && k->last_bad > k->now + 1;
+    bool rebooted = k->booted || (comparable && k->last_bad > k->now + 1);
     bool apart = comparable && step > INCIDENT_GAP_S;
     bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
-    if (k->events_count > 0 && (rebooted || (apart && !hardware))) {
-        k->before = k->events[0].class;
-        k->incident = line;
-        k->incidents++;
-        k->events_count = 0;
-    }
+    if (k->events_count > 0 && (rebooted || (apart && !hardware)))
+        begin_incident(k, line);
+    k->booted = false;
     if (k->now >= 0) {
         k->last_bad = k->now;
         k->last_dated = k->dated;
@@ -125,6 +131,7 @@ unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct te
         return 0;
     note_incident(k, line);
     k->bad_count++;
+    k->recovered = text_has(text, "soft recovered");
     add_to_timeline(k, line, class, text);
     struct scan at = k->s;
     at.line = line;
@@ -341,6 +348,22 @@ static void add_event(struct klog *k, enum kernel_event event, struct text recor
         add_to_timeline(k, k->s.line, classes[event], record);
 }
 
+/* A start of the machine ends an incident. A program's own crash long after the GPU has recovered begins one. */
+static void note_end(struct klog *k, struct text record, struct text line)
+{
+    if (text_starts(record, "-- Boot ") || text_starts(record, "-- Reboot --") || text_starts(line, "Linux version "))
+        k->booted = k->events_count > 0;
+    if (k->events_count == 0 || !text_has(line, "]: segfault at "))
+        return;
+    bool dated;
+    double at = stamp_of(record, &dated), step = at - k->last_bad;
+    if (at < 0 || k->last_bad < 0 || dated != k->last_dated || step <= INCIDENT_GAP_S || step > OTHER_ORIGIN_S)
+        return;
+    k->last_crash = at;
+    if (k->recovered)
+        begin_incident(k, k->s.line);
+}
+
 /* The second pass asks rules only if the first pass found one that applies. */
 static void read_record(struct klog *k, struct rules_run *run, struct text record, bool is_first_pass)
 {
@@ -350,6 +373,7 @@ static void read_record(struct klog *k, struct rules_run *run, struct text recor
     bool of_another = of_kernel && !is_first_pass && is_of_another_device(k, line);
     if (of_kernel && !run->context_only)
         k->stamped = record;
+    note_end(k, record, line);
     if (!is_first_pass && !run->context_only)
         event = kernel_event_read(&k->grammar, &k->s, of_kernel ? line : record, &k->follows);
     if (of_kernel && !of_another && (is_first_pass || k->any_rule))
@@ -379,6 +403,7 @@ static struct klog begin(struct facts *facts, const char *source, unsigned befor
         .s = {.facts = facts, .source = source != NULL ? source : "kernel log", .line = before},
         .now = -1,
         .last_bad = -1,
+        .last_crash = -1,
         .incident = 1,
         .target_pid = -1};
 }
@@ -397,6 +422,11 @@ static void emit_counts(struct klog *k)
     }
 }
 
+bool klog_is_event(const char *fact)
+{
+    return strncmp(fact, "kmsg.", 5) == 0 || strncmp(fact, "event.", 6) == 0;
+}
+
 /* The last record that has a time; -1 = none. */
 static double last_stamp(struct text all, bool *ret_dated)
 {
@@ -410,17 +440,23 @@ static double last_stamp(struct text all, bool *ret_dated)
     return at;
 }
 
-/* The log goes on for a day or more after its last bad record. A hardware error stays the cause. */
-static void doubt_old_events(const struct klog *k, struct text all, size_t from)
+/* The log goes on for a day or more, or a program crashed long after. A hardware error stays the cause. */
+static bool is_long_before(const struct klog *k, struct text all)
 {
     bool dated = false;
-    if (k->events_count == 0 || k->last_bad < 0 || k->events[0].class == BAD_HW_RAS)
-        return;
+    if (k->last_bad < 0 || k->events[0].class == BAD_HW_RAS)
+        return false;
     double step = last_stamp(all, &dated) - k->last_bad;
-    if (dated != k->last_dated || step < LONG_BEFORE_S || step > OTHER_ORIGIN_S)
+    return k->last_crash > k->last_bad || (dated == k->last_dated && step >= LONG_BEFORE_S && step <= OTHER_ORIGIN_S);
+}
+
+/* The last bad record may be of an earlier failure. */
+static void doubt_old_events(const struct klog *k, struct text all, size_t from)
+{
+    if (k->events_count == 0 || !(k->booted || is_long_before(k, all)))
         return;
     for (size_t i = from; i < facts_count(k->s.facts); i++)
-        if (strncmp(facts_at(k->s.facts, i)->name, "kmsg.", 5) == 0)
+        if (klog_is_event(facts_at(k->s.facts, i)->name))
             facts_mark(k->s.facts, i, FACT_MARK_LONG_BEFORE);
 }
 

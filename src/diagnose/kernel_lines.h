@@ -45,6 +45,9 @@ struct klog {
     struct text stamped;      /* a record whose stamp was not read yet; empty = there is none */
     double now;               /* seconds of the last stamp read, -1 = none that counts seconds */
     double last_bad;          /* of the last bad record */
+    double last_crash;        /* of the last record of a program's own crash */
+    bool booted;              /* the machine was started after the last bad record */
+    bool recovered;           /* the kernel says of the last bad record that the GPU has recovered */
     bool dated, last_dated;   /* these are calendar times, not times since boot */
     unsigned incident;        /* line where the last incident begins; 1 = all of the log */
     unsigned incidents;       /* beside the last one */
@@ -82,6 +85,9 @@ double klog_stamp(struct text record);
 double klog_date(struct text record);
 #define KLOG_YEAR_S (366 * 86400.0) /* a smaller one has no year */
 #define KLOG_EPOCH_S 62168601600.0  /* that of 1970-01-01 */
+
+/* The fact's name is of those that a kernel log gives. */
+bool klog_is_event(const char *fact);
 
 /* A record without its time stamp, as a rule found it; see rules_run.act. */
 bool klog_fault_read(struct klog *, enum rule_reader, struct text line, const struct rule_takes *);
