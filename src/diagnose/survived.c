@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "diagnose/bystander.h"
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
+#include "diagnose/told.h"
 
 /* One line may be a setting; two steps, requests or epochs show that the program continued. */
 #define WENT_ON_LINES 2
@@ -19,6 +21,8 @@ struct ending {
     unsigned survived; /* failures up to this line are survived */
     unsigned begins;   /* the first traceback of its chain; 0 = none, or it may come of a library that did not load */
     bool is_own;       /* it names no GPU */
+    bool is_raised;    /* an exception of Python */
+    bool may_follow;   /* a crash, or an error of loading: an earlier failure may be its cause */
     bool is_refusal;   /* memory was refused, with figures: no earlier failure is its cause */
     struct text says;  /* "KeyError: 'loss'" */
 };
@@ -27,18 +31,17 @@ struct search {
     struct runtime_state runtime;
     unsigned last, before_last; /* lines that show progress */
     unsigned after;             /* such lines after the ending */
+    unsigned since;             /* such lines after the last exception of any kind, or the ending */
+    unsigned went_on;           /* the program went on after failures up to this line, however it ended */
     unsigned chain;             /* where the last traceback began, with those that it was raised in */
     bool open;                  /* its exception has not come yet */
     bool chained;               /* the next one was raised in it */
     bool aside;                 /* the next one was raised in a destructor */
+    bool other_ended;           /* an exception tells that another process has ended */
+    bool ended_well;            /* the last such line says that the program reached its end */
+    bool fatal;                 /* something ended, so that what came later is of another program */
     struct ending found;
 };
-
-static bool tells_failure(struct text line)
-{
-    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
-    return (log_words_in(line.at, line.len, failure) & failure) != 0 || rule_is_on(RULE_TOLD_FAILURE, line);
-}
 
 /* No consequence of another failure. An exception that names the GPU often is one, except a refused allocation. */
 static bool is_first_hand(const struct search *s, struct text line)
@@ -61,17 +64,22 @@ static void note_traceback(struct search *s, struct text line, unsigned n)
     s->open = true;
 }
 
+/* Two lines of progress stand between these failures and the one that was raised now. */
+static unsigned survived_up_to(const struct search *s)
+{
+    unsigned line = s->before_last > 0 ? s->before_last - 1 : 0;
+    return s->open && line >= s->chain ? s->chain - 1 : line;
+}
+
 static void note_ending(struct search *s, struct text line, unsigned n, bool raised)
 {
-    unsigned survived = s->before_last > 0 ? s->before_last - 1 : 0;
-    s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .says = text_trim(line)};
+    unsigned survived = survived_up_to(s);
+    s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .is_raised = raised, .says = text_trim(line)};
+    s->fatal |= !raised;
+    s->found.may_follow = raised ? rule_is_on(RULE_RAISED_BY_LOADING, line) : text_has(line, "egmentation fault");
     s->found.is_refusal = raised && !s->found.is_own && rule_is_on(RULE_OF_MEMORY, line) && text_has_digit(line);
     s->after = 0;
-    if (!s->open)
-        return;
-    if (survived >= s->chain)
-        s->found.survived = s->chain - 1;
-    if (!rule_is_on(RULE_RAISED_BY_LOADING, line))
+    if (s->open && !s->found.may_follow)
         s->found.begins = s->chain;
 }
 
@@ -80,28 +88,47 @@ static void note_progress(struct search *s, struct text line, unsigned n)
     bool inside = line.at[0] == ' ' || line.at[0] == '\t';
     bool goes_on = rule_is_on(RULE_GOING_ON, line);
     bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
-    if (inside || (!goes_on && (!counts || tells_failure(line))))
+    bool succeeded = rule_is_on(RULE_SUCCEEDED, line);
+    if (inside || (!goes_on && ((!counts && !succeeded) || told_failure(line))))
         return;
-    s->before_last = s->last;
+    s->before_last = succeeded ? n : s->last;
+    s->ended_well = succeeded;
     s->last = goes_on ? n + 1 : n; /* a failure that the line itself tells is before it */
     s->after += !goes_on;
+    s->since += succeeded ? WENT_ON_LINES : !goes_on;
 }
 
 static void look_at(struct search *s, const struct scan *scan, struct text line)
 {
     unsigned before = s->runtime.exception_line;
     note_traceback(s, line, scan->line);
+    if (s->found.line + 1 == scan->line && text_has(line, "what():"))
+        s->found.is_own &= !rule_is_on(RULE_NAMES_GPU, line); /* the text of a C++ exception */
     runtime_line(scan, &s->runtime, line);
     bool raised = s->runtime.exception_line != before;
     if (raised ? is_first_hand(s, line) : rule_is_on(RULE_ENDING, line))
         note_ending(s, line, scan->line, raised);
     else
         note_progress(s, line, scan->line);
-    if (raised)
-        s->open = s->aside = false;
+    if (!raised)
+        return;
+    if (rule_is_on(RULE_TELLS_OF_ANOTHER, line) || rule_is_on(RULE_PASSED_ON, line))
+        s->other_ended = true;
+    if (!rule_is_on(RULE_TELLS_OF_ANOTHER, line))
+        s->went_on = survived_up_to(s);
+    s->ended_well = false;
+    s->fatal |= s->open;
+    s->since = 0;
+    s->open = s->aside = false;
 }
 
-static struct ending find_ending(struct text all, unsigned before)
+struct going {
+    unsigned on;      /* the program went on after failures up to this line, however it ended */
+    bool well;        /* and it ended well */
+    bool other_ended; /* another process ended */
+};
+
+static struct ending find_ending(struct text all, unsigned before, struct going *ret)
 {
     struct search s = {.after = 0};
     struct scan scan = {.line = before};
@@ -113,6 +140,9 @@ static struct ending find_ending(struct text all, unsigned before)
     }
     if (s.after >= WENT_ON_LINES)
         s.found.line = 0; /* it went on after this, too */
+    *ret = (struct going){.on = s.since >= WENT_ON_LINES ? s.before_last - 1 : s.went_on,
+                          .well = s.ended_well && !s.fatal && s.since >= WENT_ON_LINES,
+                          .other_ended = s.other_ended};
     return s.found;
 }
 
@@ -170,13 +200,14 @@ static struct copy copy_of(struct text all)
 /* The line itself says that its failure was handled, or is no failure of this run. */
 static bool is_handled(struct text line)
 {
-    return rule_is_on(RULE_HANDLED, line) && tells_failure(line);
+    return rule_is_on(RULE_HANDLED, line) && told_failure(line);
 }
 
 /* A handled failure is not the cause of a refused request, nor of an error of the program's own. */
 static bool leaves_out(const struct ending *ending, struct text line, unsigned n)
 {
-    return (ending->is_refusal || (ending->is_own && n < ending->begins)) && is_handled(line);
+    unsigned begins = ending->begins > 0 || ending->may_follow ? ending->begins : ending->line;
+    return (ending->is_refusal || (ending->is_own && n < begins)) && is_handled(line);
 }
 
 /* Blanks the failures that are survived or quoted. */
@@ -185,7 +216,7 @@ static void blank_survived(struct copy *copy, struct text all, unsigned before, 
     struct text rest = all, line, previous = {"", 0};
     for (unsigned n = before + 1; n < ending->line && text_next_line(&rest, &line); n++, previous = line) {
         char *at = copy->text + (line.at - all.at);
-        if (!tells_failure(line))
+        if (!told_failure(line))
             continue;
         if (n <= ending->survived || leaves_out(ending, line, n) || (ending->is_own && is_comment(previous, line))) {
             memset(at, ' ', line.len);
@@ -201,7 +232,7 @@ static void blank_earlier(struct copy *copy, struct text all, unsigned before, c
 {
     struct text rest = all, line;
     for (unsigned n = before + 1; ending->is_own && n < ending->begins && text_next_line(&rest, &line); n++) {
-        if (n <= ending->survived || !tells_failure(line))
+        if (n <= ending->survived || !told_failure(line))
             continue;
         memset(copy->text + (line.at - all.at), ' ', line.len);
         copy->any = true;
@@ -227,14 +258,26 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
     unsigned line = fact_source_line(f);
     return f->when == FACT_LOG && line > 0 && line < ending->line && strncmp(f->name, "vendor.", 7) != 0 &&
            (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) &&
-           !fact_has_mark(f, FACT_MARK_TRANSLATED);
+           !fact_has_mark(f, FACT_MARK_TRANSLATED) && !fact_has_mark(f, FACT_MARK_TOLD);
+}
+
+/* Several processes write these, in no order. */
+static bool is_of_several(const struct fact *f)
+{
+    static const char *const names[] = {"msg.killed", "msg.worker_killed", "msg.oom_kill_told", "msg.collective_timeout",
+                                        "msg.collective_error", "msg.remote_process_exited"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(f->name, names[i]) == 0)
+            return true;
+    return false;
 }
 
 /* Survived is more than followed, and followed is as much as handled. What the kernel says of a process does not depend on how another
  * one ended. */
 static bool may_be_followed(const struct fact *f)
 {
-    return !fact_has_mark(f, FACT_MARK_SURVIVED) && !fact_has_mark(f, FACT_MARK_FOLLOWED) && strncmp(f->name, "kmsg.", 5) != 0;
+    return !fact_has_mark(f, FACT_MARK_SURVIVED) && !fact_has_mark(f, FACT_MARK_FOLLOWED) && !fact_has_mark(f, FACT_MARK_OTHERS_ERROR) &&
+           strncmp(f->name, "kmsg.", 5) != 0;
 }
 
 struct reading_again {
@@ -248,13 +291,14 @@ struct reading_again {
 /* Reads the copy, and marks what only the whole text says. */
 static bool mark_lost(const struct reading_again *r, const struct copy *copy, const struct ending *ending, const char *how)
 {
-    bool any = false, survived = strcmp(how, FACT_MARK_SURVIVED) == 0;
+    bool any = false, survived = strcmp(how, FACT_MARK_SURVIVED) == 0 || strcmp(how, FACT_MARK_TOLD) == 0;
+    bool going_on = strcmp(how, FACT_MARK_WENT_ON) == 0 || strcmp(how, FACT_MARK_ENDED_WELL) == 0;
     struct facts *again = copy->any ? facts_new() : NULL;
     for (size_t i = 0; again != NULL && r->readers[i] != NULL; i++)
         r->readers[i](again, copy->text, r->all.len, r->source);
     for (size_t i = r->from; again != NULL && i < facts_count(r->facts); i++) {
         const struct fact *f = facts_at(r->facts, i);
-        if (!may_mark(f, ending) || (!survived && !may_be_followed(f)) || facts_find(again, f->name, FACT_LOG) != NULL)
+        if (!may_mark(f, ending) || (!survived && !may_be_followed(f)) || (going_on && is_of_several(f)) || facts_find(again, f->name, FACT_LOG) != NULL)
             continue;
         facts_mark(r->facts, i, how);
         any = true;
@@ -291,18 +335,45 @@ static void doubt_handled(const struct reading_again *r)
     free(copy.text);
 }
 
+static bool any_up_to(const struct reading_again *r, unsigned line)
+{
+    const struct ending any_line = {.line = line + 1};
+    for (size_t i = r->from; i < facts_count(r->facts); i++)
+        if (may_mark(facts_at(r->facts, i), &any_line) && may_be_followed(facts_at(r->facts, i)))
+            return true;
+    return false;
+}
+
+/* The program made progress after these failures, however it ended. Returns the text without them if it ended well. */
+static char *doubt_went_on(const struct reading_again *r, unsigned before, const struct going *going)
+{
+    const struct ending any_line = {.line = UINT_MAX};
+    struct copy copy = copy_of(going->on > before && any_up_to(r, going->on) ? r->all : (struct text){"", 0});
+    struct text rest = r->all, line;
+    for (unsigned n = before + 1; copy.text != NULL && n <= going->on && text_next_line(&rest, &line); n++) {
+        if (!told_failure(line))
+            continue;
+        memset(copy.text + (line.at - r->all.at), ' ', line.len);
+        copy.any = true;
+    }
+    bool any = mark_lost(r, &copy, &any_line, going->well ? FACT_MARK_ENDED_WELL : FACT_MARK_WENT_ON);
+    if (any && going->well)
+        return copy.text;
+    free(copy.text);
+    return NULL;
+}
+
 /* Returns the text without what the program survived or quoted; NULL = nothing was. */
-static char *doubt_earlier(const struct reading_again *again, unsigned before)
+static char *doubt_earlier(const struct reading_again *again, unsigned before, struct ending ending, bool told)
 {
     struct text all = again->all;
-    struct ending ending = find_ending(all, before);
     end_by_refusal(&ending, again, before);
     struct copy copy = copy_of(ending.line > 0 ? all : (struct text){"", 0});
     struct scan at = {.facts = again->facts, .source = again->source != NULL ? again->source : "text", .line = ending.line};
     if (copy.text == NULL)
         return NULL;
     blank_survived(&copy, all, before, &ending);
-    bool any = mark_lost(again, &copy, &ending, FACT_MARK_SURVIVED);
+    bool any = mark_lost(again, &copy, &ending, FACT_MARK_SURVIVED) || told;
     if (any && ending.is_own)
         scan_text(&at, "log.ended_by", ending.says);
     struct copy rest = any ? copy_of((struct text){copy.text, all.len}) : (struct copy){NULL, false};
@@ -314,15 +385,108 @@ static char *doubt_earlier(const struct reading_again *again, unsigned before)
     return rest.text;
 }
 
+/* Marks the facts that stand only on lines that tell of no event of this run. Leaves the other lines in `own`. */
+static bool doubt_told(const struct reading_again *r, struct copy *own)
+{
+    const struct ending any_line = {.line = UINT_MAX, .is_own = true};
+    own->any = own->text != NULL && told_blank(own->text, r->all);
+    return mark_lost(r, own, &any_line, FACT_MARK_TOLD);
+}
+
+/* The kernel's records are of another time or of another process than the error that ended the program. */
+static bool doubt_kernel(const struct reading_again *r, const struct ending *ending)
+{
+    bool old = false;
+    for (size_t i = r->from; i < facts_count(r->facts); i++)
+        old |= fact_has_mark(facts_at(r->facts, i), FACT_MARK_LONG_BEFORE);
+    return bystander_doubt(r->facts, r->from, r->all, ending->is_raised) || old;
+}
+
+/* A process that was killed for want of memory writes no last words: it was another one. */
+static bool doubt_kill(const struct reading_again *r)
+{
+    bool any = false;
+    for (size_t i = r->from; i < facts_count(r->facts); i++)
+        any |= strcmp(facts_at(r->facts, i)->name, "msg.killed") == 0 || strcmp(facts_at(r->facts, i)->name, "msg.worker_killed") == 0;
+    if (any)
+        return false;
+    for (size_t i = r->from; i < facts_count(r->facts); i++) {
+        if (strcmp(facts_at(r->facts, i)->name, "msg.oom_kill_told") != 0)
+            continue;
+        facts_mark(r->facts, i, FACT_MARK_OTHERS_ERROR);
+        any = true;
+    }
+    return any;
+}
+
+/* "[rank3]:" */
+static struct text rank_of(struct text line)
+{
+    return text_starts(line, "[rank") ? text_until(line, "]") : (struct text){"", 0};
+}
+
+/* One rank ended by an error of its own; the others lost it. */
+static bool doubt_other_ranks(const struct reading_again *r, const struct ending *ending)
+{
+    const struct ending any_line = {.line = UINT_MAX};
+    struct text own = rank_of(ending->says), rest = r->all, line;
+    struct copy copy = copy_of(own.len > 0 ? r->all : (struct text){"", 0});
+    while (copy.text != NULL && text_next_line(&rest, &line)) {
+        struct text rank = rank_of(line);
+        bool same = rank.len == own.len && memcmp(rank.at, own.at, own.len) == 0;
+        if (rank.len == 0 || same || !(rule_is_on(RULE_PASSED_ON, line) || rule_is_on(RULE_LOST_PEER, line)))
+            continue;
+        memset(copy.text + (line.at - r->all.at), ' ', line.len);
+        copy.any = true;
+    }
+    bool any = mark_lost(r, &copy, &any_line, FACT_MARK_OTHERS_ERROR);
+    free(copy.text);
+    return any;
+}
+
+/* Finds lines of other times, processes and ranks than that of the error that ended the program. */
+static bool doubt_others(const struct reading_again *r, const struct ending *ending, const struct going *going)
+{
+    if (ending->line == 0 || !ending->is_own)
+        return false;
+    bool kernel = doubt_kernel(r, ending), kill = !going->other_ended && doubt_kill(r);
+    return doubt_other_ranks(r, ending) || kernel || kill;
+}
+
+static void blank_kernel(char *text, size_t len)
+{
+    struct text rest = {text, len}, line;
+    while (text_next_line(&rest, &line))
+        if (bystander_is_kernel(line))
+            memset(text + (line.at - text), ' ', line.len);
+}
+
 char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t len, const char *source,
                      const text_reader readers[], size_t *ret_len)
 {
     unsigned before;
+    struct going going;
     struct text all = text_tail(data, len, &before);
-    const struct reading_again again = {facts, from, source, readers, all};
-    char *rest = doubt_earlier(&again, before);
-    if (rest != NULL)
-        *ret_len = all.len;
+    struct reading_again again = {facts, from, source, readers, all};
+    struct copy own = copy_of(all);
+    bool told = doubt_told(&again, &own);
+    if (own.any)
+        again.all.at = own.text;
+    else
+        free(own.text);
+    struct ending ending = find_ending(again.all, before, &going);
+    bool others = doubt_others(&again, &ending, &going);
+    char *rest = doubt_earlier(&again, before, ending, told || others);
+    char *well = doubt_went_on(&again, before, &going);
     doubt_handled(&again);
-    return rest;
+    if (rest != NULL && others)
+        blank_kernel(rest, all.len);
+    char *shortest = well != NULL ? well : rest != NULL ? rest : told ? own.text : NULL;
+    if (shortest != NULL)
+        *ret_len = all.len;
+    if (shortest != rest)
+        free(rest);
+    if (own.any && shortest != own.text)
+        free(own.text);
+    return shortest;
 }

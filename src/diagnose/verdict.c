@@ -149,19 +149,26 @@ static void add_rules(struct judge *j, const struct tree_rules *rules, const str
 /* Marks of lines that are less sure than they look, and how many steps of confidence each costs. Joined
  * lines may not belong together, a cut line may have ended differently, and another rank may have
  * written a line. */
+#define NO_NODE 3
 static const struct doubt {
     const char *mark;
     int steps, most; /* the most that the confidence can be then: 0 = low, 2 = high */
     const char *says;
+    int yields_to; /* a later node of this confidence or more; NO_NODE = to none */
 } doubts[] = {
-    {FACT_MARK_PERHAPS_OTHERS, 2, 2, "another rank may have written the lines: they are not marked, and ranks share the file"},
-    {FACT_MARK_ONE_OF_RANKS, 1, 2, "more than one rank failed, and the lines are not marked with the one that wrote them"},
-    {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it"},
-    {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them"},
-    {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time"},
-    {FACT_MARK_LONG_BEFORE, 0, 1, "the kernel log goes on for a day or more after these lines, so they may be of an earlier failure"},
-    {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
-    {FACT_MARK_COMPLETED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)"},
+    {FACT_MARK_TOLD, 2, 0, "the text says that these lines are of another time, person or case, or that one may see them", 0},
+    {FACT_MARK_PERHAPS_OTHERS, 2, 2, "another rank may have written the lines: they are not marked, and ranks share the file", NO_NODE},
+    {FACT_MARK_ONE_OF_RANKS, 1, 2, "more than one rank failed, and the lines are not marked with the one that wrote them", NO_NODE},
+    {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it", 0},
+    {FACT_MARK_OTHERS_ERROR, 0, 1, "the program, or another rank of it, ended by an error of its own: these lines are of another process, or come of that error", 0},
+    {FACT_MARK_ENDED_WELL, 2, 0, "the program went on after these lines and ended well", 0},
+    {FACT_MARK_WENT_ON, 0, 1, "the program made progress after these lines", NO_NODE},
+    {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them", NO_NODE},
+    {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time", NO_NODE},
+    {FACT_MARK_BYSTANDER, 0, 1, "the kernel names another process than the program that failed in this text", 1},
+    {FACT_MARK_LONG_BEFORE, 0, 1, "the kernel log goes on for a day or more after these lines, or the machine was started again: they may be of an earlier failure", 1},
+    {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)", NO_NODE},
+    {FACT_MARK_COMPLETED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)", NO_NODE},
 };
 
 /* The largest doubt of the facts that decided `e`; NULL = none. */
@@ -177,11 +184,11 @@ static const struct doubt *doubt_of(const struct judge *j, const struct expr *e)
     return NULL;
 }
 
-/* The node says yes because of lines that the program survived. */
+/* The node says yes because of lines that the program survived, or that are of another time, process or person. */
 static bool is_survived(const struct judge *j, const struct tree_node *node)
 {
     const struct doubt *doubt = doubt_of(j, node->test);
-    return doubt != NULL && strcmp(doubt->mark, FACT_MARK_SURVIVED) == 0;
+    return doubt != NULL && doubt->yields_to != NO_NODE;
 }
 
 static int doubted(int level, const struct doubt *doubt)
@@ -396,15 +403,29 @@ static bool yields(const struct judge *j, const struct tree_node *node)
     return level < 2 && j->tree->yields[level] != NULL && holds(j, j->tree->yields[level]);
 }
 
-/* A node after this one knows a class, and no survived failure is its reason. */
-static bool other_decides(const struct judge *j, size_t at)
+/* A node after this one knows a class, is at least so sure, and no survived failure is its reason. */
+static bool other_decides(const struct judge *j, size_t at, int least)
 {
     for (size_t i = at + 1; i < j->tree->node_count; i++) {
         const struct tree_node *node = &j->tree->node[i];
-        if (strcmp(node->class_name, "unknown") != 0 && ask(j, node->test) == ANSWER_YES && !is_survived(j, node))
+        if (strcmp(node->class_name, "unknown") != 0 && ask(j, node->test) == ANSWER_YES && !is_survived(j, node) &&
+            node_confidence(j, node) >= least)
             return true;
     }
     return false;
+}
+
+/* Its lines are survived; or another error came after them, and is surer. */
+static bool steps_back(const struct judge *j, size_t at)
+{
+    const struct tree_node *node = &j->tree->node[at];
+    const struct doubt *doubt = doubt_of(j, node->test);
+    if (doubt == NULL)
+        return false;
+    if (doubt->yields_to != NO_NODE)
+        return other_decides(j, at, doubt->yields_to);
+    bool earlier = strcmp(doubt->mark, FACT_MARK_FOLLOWED) == 0 || strcmp(doubt->mark, FACT_MARK_WENT_ON) == 0;
+    return earlier && other_decides(j, at, node_confidence(j, node) + 1);
 }
 
 static void walk(struct judge *j)
@@ -420,7 +441,7 @@ static void walk(struct judge *j)
             continue;
         }
         add_step(j, node, answer, &ev);
-        if (answer == ANSWER_YES && (yields(j, node) || (is_survived(j, node) && other_decides(j, i)))) {
+        if (answer == ANSWER_YES && (yields(j, node) || steps_back(j, i))) {
             yielded = yielded != NULL ? yielded : node;
         } else if (answer == ANSWER_YES) {
             primary = node;
