@@ -83,9 +83,15 @@ static void note_ending(struct search *s, struct text line, unsigned n, bool rai
         s->found.begins = s->chain;
 }
 
+/* "SLURM_STEP_GPUS=0,1" is no step. */
+static bool is_setting(struct text line)
+{
+    return isupper((unsigned char)line.at[0]) && memchr(line.at, '=', line.len) != NULL && memchr(line.at, ' ', line.len) == NULL;
+}
+
 static void note_progress(struct search *s, struct text line, unsigned n)
 {
-    bool inside = line.at[0] == ' ' || line.at[0] == '\t';
+    bool inside = line.at[0] == ' ' || line.at[0] == '\t' || is_setting(line);
     bool goes_on = rule_is_on(RULE_GOING_ON, line);
     bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
     bool succeeded = rule_is_on(RULE_SUCCEEDED, line);
