@@ -40,8 +40,15 @@ struct search {
     bool other_ended;           /* an exception tells that another process has ended */
     bool ended_well;            /* the last such line says that the program reached its end */
     bool fatal;                 /* something ended, so that what came later is of another program */
+    struct text rank_says;      /* the last error that a rank raised on its own: "[rank2]: ValueError: ..." */
     struct ending found;
 };
+
+/* "[rank3]:" */
+static struct text rank_of(struct text line)
+{
+    return text_starts(line, "[rank") ? text_until(line, "]") : (struct text){"", 0};
+}
 
 /* No consequence of another failure. An exception that names the GPU often is one, except a refused allocation. */
 static bool is_first_hand(const struct search *s, struct text line)
@@ -76,6 +83,8 @@ static void note_ending(struct search *s, struct text line, unsigned n, bool rai
     unsigned survived = survived_up_to(s);
     s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .is_raised = raised, .says = text_trim(line)};
     s->fatal |= !raised;
+    if (raised && s->found.is_own && rank_of(line).len > 0)
+        s->rank_says = line;
     s->found.may_follow = raised ? rule_is_on(RULE_RAISED_BY_LOADING, line) : text_has(line, "egmentation fault");
     s->found.is_refusal = raised && !s->found.is_own && rule_is_on(RULE_OF_MEMORY, line) && text_has_digit(line);
     s->after = 0;
@@ -95,7 +104,7 @@ static void note_progress(struct search *s, struct text line, unsigned n)
     bool goes_on = rule_is_on(RULE_GOING_ON, line);
     bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
     bool succeeded = rule_is_on(RULE_SUCCEEDED, line);
-    if (inside || (!goes_on && ((!counts && !succeeded) || told_failure(line))))
+    if (inside || (!goes_on && !succeeded && (!counts || told_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
     s->before_last = succeeded ? n : s->last;
     s->ended_well = succeeded;
@@ -132,6 +141,7 @@ struct going {
     unsigned on;      /* the program went on after failures up to this line, however it ended */
     bool well;        /* and it ended well */
     bool other_ended; /* another process ended */
+    struct text rank_says;
 };
 
 static struct ending find_ending(struct text all, unsigned before, struct going *ret)
@@ -148,7 +158,8 @@ static struct ending find_ending(struct text all, unsigned before, struct going 
         s.found.line = 0; /* it went on after this, too */
     *ret = (struct going){.on = s.since >= WENT_ON_LINES ? s.before_last - 1 : s.went_on,
                           .well = s.ended_well && !s.fatal && s.since >= WENT_ON_LINES,
-                          .other_ended = s.other_ended};
+                          .other_ended = s.other_ended,
+                          .rank_says = s.rank_says};
     return s.found;
 }
 
@@ -425,17 +436,11 @@ static bool doubt_kill(const struct reading_again *r)
     return any;
 }
 
-/* "[rank3]:" */
-static struct text rank_of(struct text line)
-{
-    return text_starts(line, "[rank") ? text_until(line, "]") : (struct text){"", 0};
-}
-
 /* One rank ended by an error of its own; the others lost it. */
-static bool doubt_other_ranks(const struct reading_again *r, const struct ending *ending)
+static bool doubt_other_ranks(const struct reading_again *r, struct text says)
 {
     const struct ending any_line = {.line = UINT_MAX};
-    struct text own = rank_of(ending->says), rest = r->all, line;
+    struct text own = rank_of(says), rest = r->all, line;
     struct copy copy = copy_of(own.len > 0 ? r->all : (struct text){"", 0});
     while (copy.text != NULL && text_next_line(&rest, &line)) {
         struct text rank = rank_of(line);
@@ -453,10 +458,11 @@ static bool doubt_other_ranks(const struct reading_again *r, const struct ending
 /* Finds lines of other times, processes and ranks than that of the error that ended the program. */
 static bool doubt_others(const struct reading_again *r, const struct ending *ending, const struct going *going)
 {
+    bool ranks = doubt_other_ranks(r, going->rank_says);
     if (ending->line == 0 || !ending->is_own)
-        return false;
+        return ranks;
     bool kernel = doubt_kernel(r, ending), kill = !going->other_ended && doubt_kill(r);
-    return doubt_other_ranks(r, ending) || kernel || kill;
+    return ranks || kernel || kill;
 }
 
 static void blank_kernel(char *text, size_t len)
