@@ -80,12 +80,21 @@ static bool in_block(struct telling *t, struct text line)
     }
 }
 
+/* "It worked on the other node. Now I get:" */
+static struct text last_sentence(struct text line)
+{
+    for (size_t at = line.len; at > 2; at--)
+        if (line.at[at - 2] == '.' && line.at[at - 1] == ' ' && at < line.len)
+            return text_skip(line, at);
+    return line;
+}
+
 static enum block begins(const struct telling *t, struct text line)
 {
     if (line.len == 0)
         return BLOCK_NO;
     char end = line.at[line.len - 1];
-    if ((end == ':' || isalpha((unsigned char)end)) && rule_is_on(RULE_TOLD_NEXT, line))
+    if ((end == ':' || isalpha((unsigned char)end)) && rule_is_on(RULE_TOLD_NEXT, last_sentence(line)))
         return BLOCK_PARAGRAPH;
     if (text_starts(line, "commit ") && text_has_digit(line))
         return BLOCK_COMMIT;
