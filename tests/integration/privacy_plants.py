@@ -111,7 +111,7 @@ SECRETS = [
     "serve --hf-token \"{alnum:24}\"", "cmd --wandb-api-key {hex:40}", "-token {alnum:20}", "run --auth {alnum:24}",
     # keys and logins by the form of a command or a call
     "key = bytes.fromhex('{hex:64}')", "const key = Buffer.from('{hex:32}', 'hex')", "AESGCM(bytes.fromhex('{hex:64}'))",
-    "openssl enc -aes-256-cbc -K {hex:64} -iv 0", "echo {lower:6}:{alnum:9} | chpasswd", "htpasswd -bn {lower:6} {alnum:9}",
+    "openssl enc -aes-256-cbc -K {hex:64} -iv 0", "echo {lower:6}:{alnum:9} | chpasswd", "htpasswd -bn anna {alnum:9}",
     "rsync --password-file=<(echo {alnum:10}) a b", "restic --password-command 'echo {alnum:12}' backup x",
     "curl -s -u {lower:6}:{alnum:12} https://x.example", "wget --http-password={alnum:14} x", "sshpass -p {alnum:9} ssh h",
     "mysql -h db -u root -p{alnum:10} x", "redis-cli -h c -a {alnum:12} ping", "docker login -u x -p {alnum:14} r.example",
