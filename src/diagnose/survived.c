@@ -40,6 +40,7 @@ struct search {
     bool other_ended;           /* an exception tells that another process has ended */
     bool ended_well;            /* the last such line says that the program reached its end */
     bool fatal;                 /* something ended, so that what came later is of another program */
+    struct text previous;       /* line */
     struct text rank_says;      /* the last error that a rank raised on its own: "[rank2]: ValueError: ..." */
     struct ending found;
 };
@@ -103,7 +104,7 @@ static void note_progress(struct search *s, struct text line, unsigned n)
     bool inside = line.at[0] == ' ' || line.at[0] == '\t' || is_setting(line);
     bool goes_on = rule_is_on(RULE_GOING_ON, line);
     bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
-    bool succeeded = rule_is_on(RULE_SUCCEEDED, line);
+    bool succeeded = rule_is_on(RULE_SUCCEEDED, line) && !told_failure(s->previous); /* a loop of the shell is "done", too */
     if (inside || (!goes_on && !succeeded && (!counts || told_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
     s->before_last = succeeded ? n : s->last;
@@ -125,6 +126,7 @@ static void look_at(struct search *s, const struct scan *scan, struct text line)
         note_ending(s, line, scan->line, raised);
     else
         note_progress(s, line, scan->line);
+    s->previous = line;
     if (!raised)
         return;
     if (rule_is_on(RULE_TELLS_OF_ANOTHER, line) || rule_is_on(RULE_PASSED_ON, line))
@@ -146,7 +148,7 @@ struct going {
 
 static struct ending find_ending(struct text all, unsigned before, struct going *ret)
 {
-    struct search s = {.after = 0};
+    struct search s = {.previous = {"", 0}};
     struct scan scan = {.line = before};
     struct text line;
     while (text_next_line(&all, &line)) {
