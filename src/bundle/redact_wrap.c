@@ -378,7 +378,7 @@ static bool is_missing_part(const struct redact_text *t, const struct piece *pie
     return piece->missing > 0 && end - at == piece->missing;
 }
 
-/* Behind a mark that says the token goes on, the rest may be shorter. */
+/* A mark may say that the token goes on. Then the rest may be shorter. */
 static bool is_rest_behind(const struct redact_rules *rules, const struct redact_text *t, const struct piece *piece,
                            size_t at, enum redact_mark mark)
 {

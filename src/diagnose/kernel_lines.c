@@ -27,7 +27,7 @@ static const char *const class_names[] = {
 #define INCIDENT_GAP_S 600.0
 /* One date has a year and the other has none. */
 #define OTHER_ORIGIN_S 3e9
-/* Who reports a failure a day later may report another one. */
+/* A failure that is reported a day later may be another one. */
 #define LONG_BEFORE_S 86400.0
 
 /* "[  781.680189] text", "6,1234,5678901,-;text", "May 02 15:06:23 host kernel: [ 2237.9] text" */

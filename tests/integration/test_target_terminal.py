@@ -456,6 +456,15 @@ class Terminal(support.Case):
         os.write(master, b"end\n")
         self.leave(pid, master)
 
+    def go_on_after_ctrl_s(self, pid, master, group):
+        wait_for(lambda: support.state(group) == "T", "us to stop")
+        os.write(master, b"\x11")
+        self.read_until(master, b"last\r\n")
+        os.write(master, b"fg\n")
+        self.read_until(master, b"on\r\n")
+        os.write(master, b"end\n")
+        self.leave(pid, master)
+
     def test_stop_while_the_terminal_takes_no_bytes(self):
         """After Ctrl-S the last output has to wait. The stop has not."""
         script = self.write("talker.py", self.TALKER)
@@ -464,13 +473,7 @@ class Terminal(support.Case):
         group = int(self.read_until(master, b"is up").split()[-3])
         os.write(master, b"\x13")
         os.killpg(group, signal.SIGTSTP)
-        wait_for(lambda: support.state(group) == "T", "us to stop")
-        os.write(master, b"\x11")
-        self.read_until(master, b"last\r\n")
-        os.write(master, b"fg\n")
-        self.read_until(master, b"on\r\n")
-        os.write(master, b"end\n")
-        self.leave(pid, master)
+        self.go_on_after_ctrl_s(pid, master, group)
 
     @staticmethod
     def is_pending(pid, number):
@@ -488,13 +491,7 @@ class Terminal(support.Case):
         while self.is_pending(group, signal.SIGCONT):  # it is kept for 20 ms only
             pass
         os.killpg(group, signal.SIGTSTP)
-        wait_for(lambda: support.state(group) == "T", "us to stop")
-        os.write(master, b"\x11")
-        self.read_until(master, b"last\r\n")
-        os.write(master, b"fg\n")
-        self.read_until(master, b"on\r\n")
-        os.write(master, b"end\n")
-        self.leave(pid, master)
+        self.go_on_after_ctrl_s(pid, master, group)
 
     def test_fg_after_a_stop_that_we_read_late(self):
         """A SIGCONT cancels a stop before it, also one that we keep because the target took it long before us."""
