@@ -89,6 +89,8 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 void facts_mark(struct facts *, size_t index, const char *mark);
 /* Was the fact read from a line with this mark, or computed from such a fact? */
 bool fact_has_mark(const struct fact *, const char *mark);
+/* The first mark of doubt, but for those of repairs; NULL = none. */
+const char *fact_mark_of_doubt(const struct fact *);
 /* Joined or completed. */
 bool fact_is_repaired(const struct fact *);
 /* The line that the source names ("stderr line 12"); 0 = none. */

@@ -35,21 +35,11 @@ bool feature_text(const struct facts *facts, const char *name, const char **ret)
     return facts_get_text(facts, name, ret) && (*ret)[0] != '\0';
 }
 
-/* The mark of an input that the source of a computed fact keeps. */
-static const char *marks_of(const struct fact *f)
+/* The mark of an input that the source of a computed fact keeps; "" = none. */
+static const char *mark_of(const struct fact *f)
 {
-#define OF_LINES(mark) {mark, " (of lines, " mark ")"}
-    static const struct {
-        const char *mark, *words;
-    } kept[] = {OF_LINES(FACT_MARK_PERHAPS_OTHERS), OF_LINES(FACT_MARK_ONE_OF_RANKS), OF_LINES(FACT_MARK_SURVIVED),
-                OF_LINES(FACT_MARK_FOLLOWED),       OF_LINES(FACT_MARK_HANDLED),      OF_LINES(FACT_MARK_LONG_BEFORE)};
-#undef OF_LINES
-    if (f == NULL)
-        return "";
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-        if (fact_has_mark(f, kept[i].mark))
-            return kept[i].words;
-    return fact_is_repaired(f) ? " (of lines, joined or completed)" : "";
+    const char *mark = f != NULL ? fact_mark_of_doubt(f) : NULL;
+    return mark != NULL ? mark : f != NULL && fact_is_repaired(f) ? "joined or completed" : "";
 }
 
 static const char *input_source(const struct fact *f)
@@ -66,8 +56,9 @@ void feature_source(const struct facts *facts, const char *const *names, size_t 
         const char *from = input_source(f);
         const char *comma = i > 0 ? ", " : "";
         /* a feature names its own inputs; avoids nested parentheses */
+        const char *mark = mark_of(f);
         int n = strncmp(from, "computed", 8) == 0
-                    ? snprintf(out + at, size - at, "%s%s%s", comma, names[i], marks_of(f))
+                    ? snprintf(out + at, size - at, mark[0] != '\0' ? "%s%s (of lines, %s)" : "%s%s%s", comma, names[i], mark)
                     : snprintf(out + at, size - at, "%s%s (%.80s)", comma, names[i], from);
         at += n > 0 ? (size_t)n : 0;
     }

@@ -130,6 +130,23 @@ static void test_a_computed_fact_of_joined_lines(void **state)
     facts_free(facts);
 }
 
+static void test_a_computed_fact_keeps_each_mark(void **state)
+{
+    static const char *const marks[] = {FACT_MARK_TOLD,         FACT_MARK_WENT_ON,   FACT_MARK_ENDED_WELL,  FACT_MARK_SURVIVED,
+                                        FACT_MARK_OTHERS_ERROR, FACT_MARK_BYSTANDER, FACT_MARK_LONG_BEFORE, FACT_MARK_HANDLED};
+    static const char *const inputs[] = {"oom.free_bytes"}, *const again[] = {"f.first"};
+    (void)state;
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        struct facts *facts = facts_new();
+        (void)facts_set_integer(facts, "oom.free_bytes", FACT_LOG, 7, "stderr line 4");
+        facts_mark(facts, 0, marks[i]);
+        feature_set(facts, "f.first", 7, inputs, 1);
+        feature_set(facts, "f.second", 7, again, 1);
+        assert_true(fact_has_mark(facts_best(facts, "f.second"), marks[i]));
+        facts_free(facts);
+    }
+}
+
 static void judge(const char *text, const struct tree *tree, struct verdict *ret)
 {
     struct facts *facts = read(text);
@@ -202,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_a_warning_is_no_refusal),
         cmocka_unit_test(test_joined_lines_are_named),
         cmocka_unit_test(test_a_computed_fact_of_joined_lines),
+        cmocka_unit_test(test_a_computed_fact_keeps_each_mark),
         cmocka_unit_test(test_confidence),
         cmocka_unit_test(test_pairs_of_commands),
         cmocka_unit_test(test_a_healthy_text_tells_of_no_failure),
