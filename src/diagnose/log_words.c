@@ -14,12 +14,14 @@ static bool stands_there(const struct log_word *w, const char *text, size_t len,
 uint64_t log_words_in(const char *text, size_t len, uint64_t enough)
 {
     uint64_t found = 0;
-    uint16_t state = 0;
+    const uint16_t *table = words_table(&log_words);
+    size_t state = 0;
     for (size_t i = 0; i < len && (found & enough) == 0; i++) {
-        state = words_step(&log_words, state, (unsigned char)text[i]);
-        if (log_words.begins[state] == 0)
+        state = words_step(&log_words, table, state, (unsigned char)text[i]);
+        size_t ended = words_end(table, state);
+        if (ended == 0)
             continue;
-        for (const uint16_t *word = words_at(&log_words, state); *word != WORDS_END; word++)
+        for (const uint16_t *word = log_words.lists + ended; *word != WORDS_END; word++)
             if (stands_there(&log_word_rows[*word], text, len, i + 1))
                 found |= log_word_rows[*word].lists;
     }

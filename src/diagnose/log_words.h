@@ -19,7 +19,7 @@ struct log_word {
     bool begins, ends; /* only if no letter or digit precedes and no letter follows */
 };
 
-extern const struct words log_words;
+extern struct words log_words;
 extern const struct log_word log_word_rows[];
 
 /* The lists that have a word in `text`, in any case (LOG_WORDS_*, a bit each). The search ends at the

@@ -198,11 +198,12 @@ void rules_line(struct rules_run *run, struct text line)
 {
     const struct rule_index *index = &rule_indexes[run->scope];
     uint64_t selected[RULES_WORDS];
-    uint16_t state = 0;
+    const uint16_t *table = words_table(index->words);
+    size_t state = 0;
     memcpy(selected, index->always, (index->count + 63) / 64 * sizeof *selected);
     for (size_t i = 0; i < line.len; i++) {
-        state = words_step(index->words, state, (unsigned char)line.at[i]);
-        for (const uint16_t *w = words_at(index->words, state); *w != WORDS_END; w++)
+        state = words_step(index->words, table, state, (unsigned char)line.at[i]);
+        for (const uint16_t *w = index->words->lists + words_end(table, state); *w != WORDS_END; w++)
             selected[*w / 64] |= UINT64_C(1) << (*w % 64);
     }
     for (unsigned word = 0; word < (index->count + 63) / 64; word++)

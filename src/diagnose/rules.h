@@ -98,7 +98,7 @@ struct rule {
 };
 
 struct rule_index {
-    const struct words *words;
+    struct words *words;
     const uint16_t *rules;  /* of this scope, in the order of the file */
     const uint64_t *always; /* bit per entry of `rules`: no word selects it */
     unsigned count;

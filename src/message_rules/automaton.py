@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The automaton of base/words.h: made from a list of words, and written as C tables."""
+"""The words of base/words.h, written as C tables. Their automaton's transitions are made at run time."""
 
 import sys
-from collections import deque
 
-STRIDE = 128  # WORDS_STRIDE of base/words.h
+UNIT = 16  # WORDS_UNIT of base/words.h
 
 
 def numbers(values):
@@ -17,71 +16,44 @@ class Automaton:
     """Aho and Corasick's, over classes of bytes. `words`: (bytes, id); `fold`: without regard to case."""
 
     def __init__(self, words, fold=False):
-        used = sorted({b for w, _ in words for b in w})
-        self.class_of = [0] * 256
-        for i, b in enumerate(used):
-            self.class_of[b] = i + 1
-            if fold and b < 0x80:
-                self.class_of[ord(chr(b).upper())] = i + 1
-        self.classes = len(used) + 1
-        if self.classes > STRIDE:
-            sys.exit("too many different bytes for an automaton")
-        nxt, out = [{}], [[]]
+        ids = {}
         for word, ident in words:
-            at = 0
-            for b in word:
-                c = self.class_of[b]
-                if c not in nxt[at]:
-                    nxt[at][c] = len(nxt)
-                    nxt.append({})
-                    out.append([])
-                at = nxt[at][c]
-            if ident not in out[at]:
-                out[at].append(ident)
-        self.table = [[0] * self.classes for _ in nxt]
-        suffix, queue = [0] * len(nxt), deque()
-        for c, to in nxt[0].items():
-            self.table[0][c] = to
-            queue.append(to)
-        while queue:
-            at = queue.popleft()
-            out[at] += [i for i in out[suffix[at]] if i not in out[at]]
-            for c in range(self.classes):
-                if c in nxt[at]:
-                    to = nxt[at][c]
-                    self.table[at][c] = to
-                    suffix[to] = self.table[suffix[at]][c]
-                    queue.append(to)
-                else:
-                    self.table[at][c] = self.table[suffix[at]][c]
-        self.out = out
-        if len(nxt) >= 65535:
+            ids.setdefault(word, []).append(ident)
+        self.class_of = [1] * 256
+        for i, b in enumerate(sorted({b for w in ids for b in w})):
+            self.class_of[b] = i + 2
+            if fold and b < 0x80:
+                self.class_of[ord(chr(b).upper())] = i + 2
+        # A state is a beginning of words. The order is breadth-first: children of one state are neighbours.
+        states = sorted({w[:n] for w in ids for n in range(len(w) + 1)}, key=lambda s: (len(s), s))
+        children = {s: [] for s in states}
+        for s in states[1:]:
+            children[s[:-1]].append(self.class_of[s[-1]])
+        self.children = [children[s] for s in states]
+        self.out = [tuple(dict.fromkeys(i for n in range(len(s)) for i in ids.get(s[n:], ()))) for s in states]
+        self.units = -(-(max(self.class_of) + 1) // UNIT)
+        if len(states) * self.units > 65536:
             sys.exit("too many wordings for an automaton of 16 bits")
 
     def c_text(self, name):
-        """The table, and for each state where its list of ids begins (each ends with 0xffff)."""
-        lists, first, at = [65535], {(): 0}, 1
-        begins = []
+        """The tree of the words, and for each state where its list of ids begins (each ends with 0xffff)."""
+        lists, first = [65535], {(): 0}
         for ids in self.out:
-            key = tuple(ids)
-            if key not in first:
-                first[key] = at
-                lists += list(key) + [65535]
-                at += len(key) + 1
-            begins.append(first[key])
-        if at >= 65535:
+            if ids not in first:
+                first[ids] = len(lists)
+                lists += [*ids, 65535]
+        if len(lists) > 65536:
             sys.exit("too many outputs for an automaton of 16 bits")
-        flat = [v for row in self.table for v in row + [0] * (STRIDE - self.classes)]
-        return """static const uint16_t {n}_next[] = {{
-    {flat}}};
+        return """static const uint8_t {n}_tree[] = {{
+    {tree}}};
 static const uint16_t {n}_begins[] = {{
     {begins}}};
 static const uint16_t {n}_lists[] = {{
     {lists}}};
-const struct words {n} = {{
+struct words {n} = {{
     .class_of = {{{classes}}},
     .starts = {{{starts}}},
-    .next = {n}_next, .begins = {n}_begins, .lists = {n}_lists}};
-""".format(n=name, flat=numbers(flat), begins=numbers(begins), lists=numbers(lists),
-           classes=numbers(self.class_of),
-           starts=numbers(int(self.table[0][c] != 0) for c in self.class_of))
+    .tree = {n}_tree, .begins = {n}_begins, .lists = {n}_lists, .states = {states}, .units = {units}}};
+""".format(n=name, tree=numbers(c for row in self.children for c in row + [0]), begins=numbers(first[ids] for ids in self.out),
+           lists=numbers(lists), classes=numbers(self.class_of), starts=numbers(int(c in self.children[0]) for c in self.class_of),
+           states=len(self.out), units=self.units)

@@ -233,7 +233,7 @@ def facts(rules, out_c, out_h):
             words = [(w.encode(), k) for k, i in enumerate(mine) for w in cheap_words(rules[i])]
             always = [k for k, i in enumerate(mine) if not cheap_words(rules[i])]
             n = "rule_words_" + re.sub(r"\W", "_", s)
-            f.write(Automaton(words).c_text(n).replace("\nconst struct words", "\nstatic const struct words"))
+            f.write(Automaton(words).c_text(n).replace("\nstruct words", "\nstatic struct words"))
             f.write("static const uint16_t %s_rules[] = {%s};\n" % (n, numbers(mine)))
             bits = [sum(1 << (k % 64) for k in always if k // 64 == w) for w in range((len(mine) + 63) // 64)]
             f.write("static const uint64_t %s_always[] = {%s};\n\n" % (n, ", ".join("UINT64_C(%d)" % b for b in bits)))

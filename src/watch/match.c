@@ -40,7 +40,8 @@ void matcher_feed(struct matcher *m, const void *data, size_t len)
 {
     const unsigned char *p = data;
     const unsigned char *end = p + len;
-    uint16_t state = m->state;
+    const uint16_t *table = words_table(&match_words);
+    size_t state = m->state;
     m->first_end = m->last_end = 0;
     while (p < end) {
         if (state == 0) {
@@ -49,10 +50,10 @@ void matcher_feed(struct matcher *m, const void *data, size_t len)
             if (p == end)
                 break;
         }
-        state = words_step(&match_words, state, *p++);
-        if (match_words.begins[state] != 0)
-            matcher_count(m, *words_at(&match_words, state),
-                          (size_t)(p - (const unsigned char *)data));
+        state = words_step(&match_words, table, state, *p++);
+        size_t found = words_end(table, state);
+        if (found != 0)
+            matcher_count(m, match_words.lists[found], (size_t)(p - (const unsigned char *)data));
     }
     m->state = state;
 }

@@ -32,13 +32,13 @@ struct match_pattern {
  * same messages. */
 extern const struct match_pattern match_patterns[];
 extern const size_t match_pattern_count;
-extern const struct words match_words;
+extern struct words match_words;
 
 /* "oom", "fault", "hang", "error", "plain", "report". */
 const char *match_kind_name(enum match_kind kind);
 
 struct matcher {
-    uint16_t state;
+    size_t state;
     uint64_t count[MATCH_KINDS];       /* occurrences so far */
     uint16_t first_index[MATCH_KINDS]; /* pattern of the first occurrence, valid when count > 0 */
     /* Offsets in the last chunk: where its first and its last failure message end; 0 = none. */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/room.h"
 #include "record/shared.h"
 #include "watch/relay_internal.h"
 
@@ -161,6 +162,10 @@ static int plan_way(struct relay *relay, enum stream_kind kind, struct rc_err *e
 static int plan_or_drop(struct relay *relay, enum stream_kind kind, struct rc_err *err)
 {
     int r = plan_way(relay, kind, err);
+    if (r == 0 && relay->way != RELAY_NONE) {
+        relay->words = room_for(words_table_bytes(&match_words));
+        r = relay->words != NULL ? 0 : rc_err_set(err, -ENOMEM, "no memory to find messages with");
+    }
     if (r != 0) {
         relay_drop(relay);
         relay->way = RELAY_NONE;

@@ -63,6 +63,8 @@ struct relay {
     struct termios planned;     /* the terminal's modes when we started */
     struct termios planned_pty; /* the pty's modes, made from them */
 
+    uint16_t *words; /* room for the table of match_words: O gets it before memory is short, and makes the table at the first byte */
+
     bool ended; /* S only: O has done its work and needs no replacement */
     /* S only: the last observation of relay_stuck(). */
     uint64_t stuck_heartbeat_ns;

@@ -206,6 +206,7 @@ _Noreturn void relay_run(struct relay *relay, struct shared *shared)
     carry_turn(c);
     if (relay->way == RELAY_NONE)
         _exit(0);
+    match_words.room = relay->words;
     look_init(c);
     wait_init(c);
     if (relay->way == RELAY_FILE)

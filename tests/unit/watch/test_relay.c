@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "record/shared.h"
 #include "relay_run.h"
 #include "stream_byte.h"
@@ -308,6 +310,30 @@ static void test_no_memory_for_the_relay(void **state)
     run_end(&run);
 }
 
+/* Nothing is put in front of stderr, and the reason is given. */
+static void test_no_memory_for_the_plan(void **state)
+{
+    (void)state;
+    struct relay relay;
+    struct rc_err err = {""};
+    struct rlimit before, none;
+    int ends[2], stderr_before = dup(STDERR_FILENO);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+    int r = relay_plan(&relay, FOLLOW_STDERR, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(dup2(stderr_before, STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal(r, -ENOMEM);
+    assert_int_equal(relay.way, RELAY_NONE);
+    assert_non_null(strstr(err.msg, "no memory"));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)close(stderr_before);
+}
+
 static void test_messages_reach_the_shared_memory(void **state)
 {
     (void)state;
@@ -432,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_reader_that_goes_away),
         cmocka_unit_test(test_reader_that_goes_away_in_silence),
         cmocka_unit_test(test_no_memory_for_the_relay),
+        cmocka_unit_test(test_no_memory_for_the_plan),
         cmocka_unit_test(test_messages_reach_the_shared_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
