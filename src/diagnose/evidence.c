@@ -142,7 +142,7 @@ static void add_says(struct facts *facts, const struct tree *tree, const bool *h
 /* Lines that were survived, or are of another time, process or person. */
 static bool rests_on_survived(const struct eval *ev)
 {
-    static const char *const marks[] = {FACT_MARK_SURVIVED,   FACT_MARK_TOLD,       FACT_MARK_ENDED_WELL,
+    static const char *const marks[] = {FACT_MARK_SURVIVED,  FACT_MARK_ENDED_WELL,
                                         FACT_MARK_BYSTANDER, FACT_MARK_LONG_BEFORE, FACT_MARK_OTHERS_ERROR};
     for (size_t i = 0; i < ev->used_count; i++)
         for (size_t k = 0; k < sizeof marks / sizeof marks[0]; k++)

@@ -259,7 +259,7 @@ bool fact_has_mark(const struct fact *fact, const char *mark)
 
 const char *fact_mark_of_doubt(const struct fact *fact)
 {
-    static const char *const marks[] = {FACT_MARK_TOLD,       FACT_MARK_PERHAPS_OTHERS, FACT_MARK_ONE_OF_RANKS, FACT_MARK_SURVIVED,
+    static const char *const marks[] = {FACT_MARK_PERHAPS_OTHERS, FACT_MARK_ONE_OF_RANKS, FACT_MARK_SURVIVED,
                                         FACT_MARK_OTHERS_ERROR, FACT_MARK_ENDED_WELL,   FACT_MARK_WENT_ON,      FACT_MARK_FOLLOWED,
                                         FACT_MARK_HANDLED,    FACT_MARK_BYSTANDER,      FACT_MARK_LONG_BEFORE};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)

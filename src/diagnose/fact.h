@@ -76,7 +76,6 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 #define FACT_MARK_PERHAPS_OTHERS "perhaps of another rank"    /* RANK_LINES_SHARED */
 
 #define FACT_MARK_SURVIVED "survived"                          /* survived.h */
-#define FACT_MARK_TOLD "of no event of this run"
 #define FACT_MARK_WENT_ON "the program went on"
 #define FACT_MARK_ENDED_WELL "the program ended well"
 #define FACT_MARK_OTHERS_ERROR "of what another process did"

@@ -9,7 +9,6 @@
 #include "diagnose/bystander.h"
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
-#include "diagnose/told.h"
 
 /* One line may be a setting; two steps, requests or epochs show that the program continued. */
 #define WENT_ON_LINES 2
@@ -44,6 +43,13 @@ struct search {
     struct text rank_says;      /* the last error that a rank raised on its own: "[rank2]: ValueError: ..." */
     struct ending found;
 };
+
+/* Does the line tell a failure? */
+static bool is_failure(struct text line)
+{
+    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
+    return (log_words_in(line.at, line.len, failure) & failure) != 0 || rule_is_on(RULE_OTHER_FAILURE, line);
+}
 
 /* "[rank3]:" */
 static struct text rank_of(struct text line)
@@ -104,8 +110,8 @@ static void note_progress(struct search *s, struct text line, unsigned n)
     bool inside = line.at[0] == ' ' || line.at[0] == '\t' || is_setting(line);
     bool goes_on = rule_is_on(RULE_GOING_ON, line);
     bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
-    bool succeeded = rule_is_on(RULE_SUCCEEDED, line) && !told_failure(s->previous); /* a loop of the shell is "done", too */
-    if (inside || (!goes_on && !succeeded && (!counts || told_failure(line)))) /* "ok 500, failed 0" tells of none */
+    bool succeeded = rule_is_on(RULE_SUCCEEDED, line) && !is_failure(s->previous); /* a loop of the shell is "done", too */
+    if (inside || (!goes_on && !succeeded && (!counts || is_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
     s->before_last = succeeded ? n : s->last;
     s->ended_well = succeeded;
@@ -219,7 +225,7 @@ static struct copy copy_of(struct text all)
 /* The line itself says that its failure was handled, or is no failure of this run. */
 static bool is_handled(struct text line)
 {
-    return rule_is_on(RULE_HANDLED, line) && told_failure(line);
+    return rule_is_on(RULE_HANDLED, line) && is_failure(line);
 }
 
 /* A handled failure is not the cause of a refused request, nor of an error of the program's own. */
@@ -235,7 +241,7 @@ static void blank_survived(struct copy *copy, struct text all, unsigned before, 
     struct text rest = all, line, previous = {"", 0};
     for (unsigned n = before + 1; n < ending->line && text_next_line(&rest, &line); n++, previous = line) {
         char *at = copy->text + (line.at - all.at);
-        if (!told_failure(line))
+        if (!is_failure(line))
             continue;
         if (n <= ending->survived || leaves_out(ending, line, n) || (ending->is_own && is_comment(previous, line))) {
             memset(at, ' ', line.len);
@@ -251,7 +257,7 @@ static void blank_earlier(struct copy *copy, struct text all, unsigned before, c
 {
     struct text rest = all, line;
     for (unsigned n = before + 1; ending->is_own && n < ending->begins && text_next_line(&rest, &line); n++) {
-        if (n <= ending->survived || !told_failure(line))
+        if (n <= ending->survived || !is_failure(line))
             continue;
         memset(copy->text + (line.at - all.at), ' ', line.len);
         copy->any = true;
@@ -277,7 +283,7 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
     unsigned line = fact_source_line(f);
     return f->when == FACT_LOG && line > 0 && line < ending->line && strncmp(f->name, "vendor.", 7) != 0 &&
            (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) &&
-           !fact_has_mark(f, FACT_MARK_TRANSLATED) && !fact_has_mark(f, FACT_MARK_TOLD);
+           !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
 /* Several processes write these, in no order. */
@@ -310,7 +316,7 @@ struct reading_again {
 /* Reads the copy, and marks what only the whole text says. */
 static bool mark_lost(const struct reading_again *r, const struct copy *copy, const struct ending *ending, const char *how)
 {
-    bool any = false, survived = strcmp(how, FACT_MARK_SURVIVED) == 0 || strcmp(how, FACT_MARK_TOLD) == 0;
+    bool any = false, survived = strcmp(how, FACT_MARK_SURVIVED) == 0;
     bool going_on = strcmp(how, FACT_MARK_WENT_ON) == 0 || strcmp(how, FACT_MARK_ENDED_WELL) == 0;
     struct facts *again = copy->any ? facts_new() : NULL;
     for (size_t i = 0; again != NULL && r->readers[i] != NULL; i++)
@@ -370,7 +376,7 @@ static char *doubt_went_on(const struct reading_again *r, unsigned before, const
     struct copy copy = copy_of(going->on > before && any_up_to(r, going->on) ? r->all : (struct text){"", 0});
     struct text rest = r->all, line;
     for (unsigned n = before + 1; copy.text != NULL && n <= going->on && text_next_line(&rest, &line); n++) {
-        if (!told_failure(line))
+        if (!is_failure(line))
             continue;
         memset(copy.text + (line.at - r->all.at), ' ', line.len);
         copy.any = true;
@@ -383,7 +389,7 @@ static char *doubt_went_on(const struct reading_again *r, unsigned before, const
 }
 
 /* Returns the text without what the program survived or quoted; NULL = nothing was. */
-static char *doubt_earlier(const struct reading_again *again, unsigned before, struct ending ending, bool told)
+static char *doubt_earlier(const struct reading_again *again, unsigned before, struct ending ending, bool others)
 {
     struct text all = again->all;
     end_by_refusal(&ending, again, before);
@@ -392,7 +398,7 @@ static char *doubt_earlier(const struct reading_again *again, unsigned before, s
     if (copy.text == NULL)
         return NULL;
     blank_survived(&copy, all, before, &ending);
-    bool any = mark_lost(again, &copy, &ending, FACT_MARK_SURVIVED) || told;
+    bool any = mark_lost(again, &copy, &ending, FACT_MARK_SURVIVED) || others;
     if (any && ending.is_own)
         scan_text(&at, "log.ended_by", ending.says);
     struct copy rest = any ? copy_of((struct text){copy.text, all.len}) : (struct copy){NULL, false};
@@ -402,14 +408,6 @@ static char *doubt_earlier(const struct reading_again *again, unsigned before, s
         scan_text(&at, "log.followed_by", ending.says);
     free(copy.text);
     return rest.text;
-}
-
-/* Marks the facts that stand only on lines that tell of no event of this run. Leaves the other lines in `own`. */
-static bool doubt_told(const struct reading_again *r, struct copy *own)
-{
-    const struct ending any_line = {.line = UINT_MAX, .is_own = true};
-    own->any = own->text != NULL && told_blank(own->text, r->all);
-    return mark_lost(r, own, &any_line, FACT_MARK_TOLD);
 }
 
 /* The kernel's records are of another time or of another process than the error that ended the program. */
@@ -482,25 +480,17 @@ char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t 
     struct going going;
     struct text all = text_tail(data, len, &before);
     struct reading_again again = {facts, from, source, readers, all};
-    struct copy own = copy_of(all);
-    bool told = doubt_told(&again, &own);
-    if (own.any)
-        again.all.at = own.text;
-    else
-        free(own.text);
-    struct ending ending = find_ending(again.all, before, &going);
+    struct ending ending = find_ending(all, before, &going);
     bool others = doubt_others(&again, &ending, &going);
-    char *rest = doubt_earlier(&again, before, ending, told || others);
+    char *rest = doubt_earlier(&again, before, ending, others);
     char *well = doubt_went_on(&again, before, &going);
     doubt_handled(&again);
     if (rest != NULL && others)
         blank_kernel(rest, all.len);
-    char *shortest = well != NULL ? well : rest != NULL ? rest : told ? own.text : NULL;
+    char *shortest = well != NULL ? well : rest;
     if (shortest != NULL)
         *ret_len = all.len;
     if (shortest != rest)
         free(rest);
-    if (own.any && shortest != own.text)
-        free(own.text);
     return shortest;
 }

@@ -2,8 +2,8 @@
 /*
  * A program may handle a failure, or only quote somebody's message, go on, and end later by another error. Then the
  * earlier message is not the cause, whatever its class. This finds the error that ended the program, and marks the facts
- * that stand only on earlier failures, on lines that only tell of one (told.h), on the kernel's records of another
- * process (bystander.h), or on what another rank or process did. Pure.
+ * that stand only on earlier failures, on the kernel's records of another process (bystander.h), or on what another rank
+ * or process did. Pure.
  */
 #ifndef DIAGNOSE_SURVIVED_H
 #define DIAGNOSE_SURVIVED_H
@@ -21,10 +21,10 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
  * that the failure was handled (rule "handled") get FACT_MARK_SURVIVED if a refused request or such an error came later,
  * else FACT_MARK_HANDLED.
  *
- * Before that, facts that stand only on lines which tell of a failure get FACT_MARK_TOLD. If the program made progress after a
- * failure, it gets FACT_MARK_WENT_ON, however the program ended; FACT_MARK_ENDED_WELL if it says that it reached its end.
+ * If the program made progress after a failure, it gets FACT_MARK_WENT_ON, however the program ended; FACT_MARK_ENDED_WELL if
+ * it says that it reached its end.
  *
- * `readers` ends with NULL. Returns the text without what was told, survived or quoted; NULL: there was nothing, or
+ * `readers` ends with NULL. Returns the text without what was survived or quoted; NULL: there was nothing, or
  * memory is short. free() it. */
 char *survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
                      const text_reader readers[], size_t *ret_len);

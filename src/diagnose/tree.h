@@ -198,6 +198,8 @@ struct tree {
     struct expr_terms terms;
     struct cJSON *clauses; /* rules that several nodes share, by name; NULL = none */
     struct expr *yields[2]; /* does a low, a medium verdict yield to evidence for another class? NULL = never */
+    struct expr *at_most[2]; /* is no verdict surer than low, than medium? NULL = never */
+    char *at_most_says;      /* then: against */
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
     struct computed *computed; /* NULL = none */

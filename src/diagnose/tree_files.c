@@ -91,6 +91,13 @@ static int read_clauses(const struct loader *l, const cJSON *root)
     return clauses != NULL && l->tree->clauses == NULL ? -ENOMEM : 0;
 }
 
+/* Conditions for a low and for a medium verdict. */
+static int read_levels(const struct loader *l, const cJSON *levels, struct expr *ret[2])
+{
+    int r = loader_expr(l, levels, "low", false, &ret[0]);
+    return r == 0 ? loader_expr(l, levels, "medium", false, &ret[1]) : r;
+}
+
 static int read_yields(const struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"low", "medium", NULL};
@@ -100,16 +107,28 @@ static int read_yields(const struct loader *l, const cJSON *root)
     if (!cJSON_IsObject(yields))
         return loader_wrong_key(l, "yields", "must be {\"low\": ..., \"medium\": ...}");
     int r = loader_check_keys(l, yields, keys);
-    for (size_t i = 0; r == 0 && keys[i] != NULL; i++)
-        r = loader_expr(l, yields, keys[i], false, &l->tree->yields[i]);
-    return r;
+    return r == 0 ? read_levels(l, yields, l->tree->yields) : r;
+}
+
+static int read_at_most(const struct loader *l, const cJSON *root)
+{
+    static const char *const keys[] = {"low", "medium", "say", NULL};
+    const cJSON *at_most = cJSON_GetObjectItemCaseSensitive(root, "at_most");
+    if (at_most == NULL)
+        return 0;
+    if (!cJSON_IsObject(at_most))
+        return loader_wrong_key(l, "at_most", "must be {\"low\": ..., \"medium\": ..., \"say\": ...}");
+    int r = loader_check_keys(l, at_most, keys);
+    if (r == 0)
+        r = read_levels(l, at_most, l->tree->at_most);
+    return r == 0 ? loader_text(l, at_most, "say", true, &l->tree->at_most_says) : r;
 }
 
 static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
                                        "terms",  "labels",      "inputs", "nodes",    "evidence",
-                                       "decides", "clauses",     "yields", NULL};
+                                       "decides", "clauses",     "yields",   "at_most", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int r = read_words_and_evidence(l, root, keys);
@@ -117,6 +136,8 @@ static int read_head(struct loader *l, const cJSON *root)
         r = read_clauses(l, root);
     if (r == 0)
         r = read_yields(l, root);
+    if (r == 0)
+        r = read_at_most(l, root);
     if (r == 0 && stages != NULL && !cJSON_IsArray(stages))
         r = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

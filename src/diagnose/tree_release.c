@@ -63,6 +63,9 @@ void tree_free(struct tree *tree)
     cJSON_Delete(tree->clauses);
     expr_free(tree->yields[0]);
     expr_free(tree->yields[1]);
+    expr_free(tree->at_most[0]);
+    expr_free(tree->at_most[1]);
+    free(tree->at_most_says);
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
     free(tree->label);

@@ -156,7 +156,6 @@ static const struct doubt {
     const char *says;
     int yields_to; /* a later node of this confidence or more; NO_NODE = to none */
 } doubts[] = {
-    {FACT_MARK_TOLD, 2, 0, "the text says that these lines are of another time, person or case, or that one may see them", 0},
     {FACT_MARK_PERHAPS_OTHERS, 2, 2, "another rank may have written the lines: they are not marked, and ranks share the file", NO_NODE},
     {FACT_MARK_ONE_OF_RANKS, 1, 2, "more than one rank failed, and the lines are not marked with the one that wrote them", NO_NODE},
     {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it", 0},
@@ -199,9 +198,18 @@ static int doubted(int level, const struct doubt *doubt)
     return level > doubt->steps ? level - doubt->steps : 0;
 }
 
+/* The most that the confidence of any verdict can be: 0 = low, 2 = high. */
+static int at_most(const struct judge *j)
+{
+    for (int level = 0; level < 2; level++)
+        if (j->tree->at_most[level] != NULL && holds(j, j->tree->at_most[level]))
+            return level;
+    return 2;
+}
+
 static int node_confidence(const struct judge *j, const struct tree_node *node)
 {
-    int level = 0;
+    int level = 0, most = at_most(j);
     const struct expr *sure = NULL;
     if (node->high != NULL && ask(j, node->high) == ANSWER_YES) {
         sure = node->high;
@@ -212,6 +220,7 @@ static int node_confidence(const struct judge *j, const struct tree_node *node)
     }
     int of_test = doubted(level, doubt_of(j, node->test)), of_sure = doubted(level, doubt_of(j, sure));
     level = of_test < of_sure ? of_test : of_sure;
+    level = level < most ? level : most;
     for (size_t i = 0; i < node->against.count && level > 0; i++) {
         const struct tree_rule *rule = &node->against.rule[i];
         if (rule->lowers && holds(j, rule->when)) {
@@ -376,6 +385,8 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     const struct doubt *doubt = doubt_of(j, node->test);
     if (doubt != NULL)
         list_take(j, &v->against, copy_text(j, doubt->says));
+    if (!unknown && at_most(j) < 2)
+        list_take(j, &v->against, template_fill(j->tree->at_most_says, j->facts, false));
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

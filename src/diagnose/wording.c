@@ -10,79 +10,101 @@
 
 #include "base/buf.h"
 #include "diagnose/fact.h"
-#include "diagnose/prior.h"
 #include "diagnose/wording_table.h"
 
-#define CLASSES WORDING_CLASSES
 #define WORDS_MAX 12288
 #define LETTERS_MAX 24u
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
+#define FRAME_WORDS_NEEDED 20 /* most short texts are lines of a log, and the words of a log have no frame */
 #define WORDS_SHOWN 6
 #define LIKELY 4 /* a class this many times less likely than the best one is no longer likely */
 #define TENTH 0.1 /* the unit of rarity and bias */
+#define TOLD 1 /* column of wording_frames */
 
 static const char computed[] = "computed from the words of the text";
 
-static char words[WORDS_MAX][WORDING_WORD_MAX];
-static int class_of_column[CLASSES]; /* index of prior_class(); -1: unknown */
+/* The words of a table, whole. */
+struct reader {
+    const struct wording_table *table;
+    char (*words)[WORDING_WORD_MAX];
+};
 
-static void find_words(void)
+/* A report's words in one table. */
+struct marks {
+    const struct reader *reader;
+    bool seen[WORDS_MAX];
+};
+
+static void make_words(struct reader *r)
 {
-    const char *at = wording_words;
-    if (words[0][0] != '\0')
+    const char *at = r->table->words;
+    if (r->words[0][0] != '\0')
         return;
-    for (size_t i = 0; i < wording_count && i < WORDS_MAX; i++, at += strlen(at) + 1) {
+    for (size_t i = 0; i < r->table->count; i++, at += strlen(at) + 1) {
         size_t shared = (size_t)(*at - 'A');
         if (shared > 0)
-            memcpy(words[i], words[i - 1], shared);
-        memcpy(words[i] + shared, at + 1, strlen(at)); /* with its NUL; wording_table.py looks that it fits */
+            memcpy(r->words[i], r->words[i - 1], shared);
+        memcpy(r->words[i] + shared, at + 1, strlen(at)); /* with its NUL; wording_table.py looks that it fits */
     }
-    for (size_t k = 0; k < CLASSES; k++)
-        class_of_column[k] = prior_index(wording_classes[k], strlen(wording_classes[k]));
 }
 
-static double rarity_of(size_t word)
+static const struct reader *causes(void)
 {
-    return wording_rarity[word] * TENTH;
+    static char words[WORDS_MAX][WORDING_WORD_MAX];
+    static struct reader r = {&wording_causes, words};
+    make_words(&r);
+    return &r;
 }
 
-static double weight_of(size_t word, size_t column)
+static const struct reader *frames(void)
 {
-    return wording_weights[word][column];
+    static char words[WORDS_MAX][WORDING_WORD_MAX];
+    static struct reader r = {&wording_frames, words};
+    make_words(&r);
+    return &r;
 }
 
-/* The place of a word in the table, or wording_count. */
-static size_t find(const char *letters, size_t len)
+static double rarity_of(const struct reader *r, size_t word)
 {
-    size_t from = 0, to = wording_count;
+    return r->table->rarity[word] * TENTH;
+}
+
+static double weight_of(const struct reader *r, size_t word, size_t column)
+{
+    return r->table->weights[word * r->table->columns + column] * r->table->weight_unit;
+}
+
+/* The place of a word in the table, or its count. */
+static size_t find(const struct reader *r, const char *letters, size_t len)
+{
+    size_t from = 0, to = r->table->count;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        int order = strncmp(letters, words[middle], len);
-        if (order == 0 && words[middle][len] == '\0')
+        int order = strncmp(letters, r->words[middle], len);
+        if (order == 0 && r->words[middle][len] == '\0')
             return middle;
         if (order <= 0)
             to = middle;
         else
             from = middle + 1;
     }
-    return wording_count;
+    return r->table->count;
 }
 
-static void mark(const char *letters, size_t len, bool seen[WORDS_MAX])
+static void mark(struct marks *m, const char *letters, size_t len)
 {
-    size_t word = find(letters, len);
-    if (word < wording_count)
-        seen[word] = true;
+    size_t word = find(m->reader, letters, len);
+    if (word < m->reader->table->count)
+        m->seen[word] = true;
 }
 
 /* A word has 2 to LETTERS_MAX letters; what is longer or shorter is skipped. `pair` holds the word before, "_", and this one. */
-static void mark_words(const char *text, size_t len, bool seen[WORDS_MAX])
+static void mark_words(struct marks *m, const char *text, size_t len)
 {
     char pair[2 * LETTERS_MAX + 2];
     size_t before = 0;
-    find_words();
     for (size_t at = 0; at < len; at++) {
         char *letters = pair + (before > 0 ? before + 1 : 0);
         size_t n = 0;
@@ -91,9 +113,9 @@ static void mark_words(const char *text, size_t len, bool seen[WORDS_MAX])
                 letters[n] = (char)tolower((unsigned char)text[at]);
         if (n < 2 || n > LETTERS_MAX)
             continue;
-        mark(letters, n, seen);
+        mark(m, letters, n);
         if (before > 0)
-            mark(pair, before + 1 + n, seen);
+            mark(m, pair, before + 1 + n);
         memmove(pair, letters, n);
         pair[n] = '_';
         before = n;
@@ -101,19 +123,18 @@ static void mark_words(const char *text, size_t len, bool seen[WORDS_MAX])
 }
 
 /* "kernel older_kernel": as wording_to_facts() writes it. */
-static void mark_listed(const char *list, bool seen[WORDS_MAX])
+static void mark_listed(struct marks *m, const char *list)
 {
-    find_words();
     for (const char *at = list; *at != '\0'; at += strspn(at, " ")) {
         size_t len = strcspn(at, " ");
-        mark(at, len, seen);
+        mark(m, at, len);
         at += len;
     }
 }
 
-static bool is_pair(size_t word)
+static bool is_pair(const struct reader *r, size_t word)
 {
-    return strchr(words[word], '_') != NULL;
+    return strchr(r->words[word], '_') != NULL;
 }
 
 static const struct fact *words_of_text(const struct facts *facts, int n, char name[24])
@@ -122,18 +143,28 @@ static const struct fact *words_of_text(const struct facts *facts, int n, char n
     return facts_find(facts, name, FACT_LOG);
 }
 
+/* The words that were seen; without those that `other`, if there is one, has, too. */
+static void list_words(const struct marks *m, const struct reader *other, struct buf *out)
+{
+    for (size_t i = 0; i < m->reader->table->count; i++) {
+        const char *word = m->reader->words[i];
+        if (m->seen[i] && (other == NULL || find(other, word, strlen(word)) == other->table->count))
+            buf_printf(out, "%s%s", out->len > 0 ? " " : "", word);
+    }
+}
+
 void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    bool seen[WORDS_MAX] = {false};
+    struct marks of_causes = {.reader = causes()}, of_frames = {.reader = frames()};
     struct buf known = BUF_INIT;
     char name[24];
     int n = 0;
     if (len > REPORT_MAX)
         return;
-    mark_words(text, len, seen);
-    for (size_t i = 0; i < wording_count; i++)
-        if (seen[i])
-            buf_printf(&known, "%s%s", known.len > 0 ? " " : "", words[i]);
+    mark_words(&of_causes, text, len);
+    mark_words(&of_frames, text, len);
+    list_words(&of_causes, NULL, &known);
+    list_words(&of_frames, of_causes.reader, &known);
     while (n < TEXTS_MAX && words_of_text(facts, n, name) != NULL)
         n++;
     if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known))
@@ -141,53 +172,57 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     buf_release(&known);
 }
 
-/* -> the length of the report's vector; *count: words, without pairs */
-static double mark_all(const struct facts *facts, bool seen[WORDS_MAX], int *count)
+static void mark_all(struct marks *m, const struct facts *facts)
 {
     const struct fact *f;
     char name[24];
-    double squares = 0;
-    *count = 0;
     for (int n = 0; n < TEXTS_MAX && (f = words_of_text(facts, n, name)) != NULL; n++)
-        mark_listed(f->text, seen);
-    for (size_t i = 0; i < wording_count; i++) {
-        if (!seen[i])
-            continue;
-        squares += rarity_of(i) * rarity_of(i);
-        *count += is_pair(i) ? 0 : 1;
-    }
-    return sqrt(squares);
+        mark_listed(m, f->text);
 }
 
-/* The share of each class, by softmax; -> the largest. */
-static size_t share_out(const bool seen[WORDS_MAX], double length, double share[CLASSES])
+/* Words, without pairs. */
+static int count_words(const struct marks *m)
 {
+    int count = 0;
+    for (size_t i = 0; i < m->reader->table->count; i++)
+        count += m->seen[i] && !is_pair(m->reader, i);
+    return count;
+}
+
+/* The report's vector is scaled to length 1. */
+static double length_of(const struct marks *m)
+{
+    double squares = 0;
+    for (size_t i = 0; i < m->reader->table->count; i++)
+        squares += m->seen[i] ? rarity_of(m->reader, i) * rarity_of(m->reader, i) : 0;
+    return squares > 0 ? sqrt(squares) : 1;
+}
+
+/* The share of each column, by softmax; -> the largest. */
+static size_t share_out(const struct marks *m, double share[WORDING_COLUMNS_MAX])
+{
+    const struct wording_table *table = m->reader->table;
+    double length = length_of(m), whole = 0;
     size_t best = 0;
-    double whole = 0;
-    for (size_t k = 0; k < CLASSES; k++) {
-        double sum = wording_bias[k] * TENTH;
-        for (size_t i = 0; i < wording_count; i++)
-            sum += seen[i] ? weight_of(i, k) * rarity_of(i) / length : 0;
+    for (size_t k = 0; k < table->columns; k++) {
+        double sum = table->bias[k] * TENTH;
+        for (size_t i = 0; i < table->count; i++)
+            sum += m->seen[i] ? weight_of(m->reader, i, k) * rarity_of(m->reader, i) / length : 0;
         share[k] = exp(sum);
         whole += share[k];
         best = share[k] > share[best] ? k : best;
     }
-    for (size_t k = 0; k < CLASSES; k++)
+    for (size_t k = 0; k < table->columns; k++)
         share[k] /= whole;
     return best;
 }
 
-static const char *name_of(size_t column)
-{
-    return class_of_column[column] >= 0 ? prior_class((size_t)class_of_column[column]) : "unknown";
-}
-
 /* The classes that the words leave open. */
-static void say_likely(const double share[CLASSES], size_t best, struct buf *out)
+static void say_likely(const struct wording_table *table, const double *share, size_t best, struct buf *out)
 {
-    for (size_t k = 0; k < CLASSES; k++)
+    for (size_t k = 0; k < table->columns; k++)
         if (share[k] * LIKELY > share[best])
-            buf_printf(out, "%s%s", out->len > 0 ? " " : "", name_of(k));
+            buf_printf(out, "%s%s", out->len > 0 ? " " : "", table->names[k]);
 }
 
 static void set_text(struct facts *facts, const char *name, struct buf *text)
@@ -205,44 +240,64 @@ static void say_word(const char *word, const char *separator, struct buf *out)
     buf_printf(out, "%s\"%.*s%s%s\"", separator, first, word, second != NULL ? " " : "", second != NULL ? second + 1 : "");
 }
 
-/* The words that speak most for the class. Takes them out of `seen`. */
-static void say_words(bool seen[WORDS_MAX], size_t class_index, struct buf *out)
+/* The words that speak most for a column. Takes them out of the marks. */
+static void say_words(struct marks *m, size_t column, struct buf *out)
 {
     for (int shown = 0; shown < WORDS_SHOWN; shown++) {
-        size_t top = wording_count;
+        size_t top = m->reader->table->count;
         double most = 0;
-        for (size_t i = 0; i < wording_count; i++) {
-            double weight = weight_of(i, class_index) * rarity_of(i);
-            if (seen[i] && weight > most) {
+        for (size_t i = 0; i < m->reader->table->count; i++) {
+            double weight = weight_of(m->reader, i, column) * rarity_of(m->reader, i);
+            if (m->seen[i] && weight > most) {
                 most = weight;
                 top = i;
             }
         }
-        if (top == wording_count)
+        if (top == m->reader->table->count)
             return;
-        seen[top] = false;
-        say_word(words[top], shown > 0 ? ", " : "", out);
+        m->seen[top] = false;
+        say_word(m->reader->words[top], shown > 0 ? ", " : "", out);
     }
 }
 
-void wording_derive(struct facts *facts)
+static void derive_cause(struct facts *facts, struct marks *m, int count)
 {
-    bool seen[WORDS_MAX] = {false};
-    double share[CLASSES];
+    double share[WORDING_COLUMNS_MAX];
     struct buf says = BUF_INIT, likely = BUF_INIT;
-    int count = 0;
-    const char *boot = NULL;
-    if (facts_get_text(facts, "run.boot", &boot)) /* the text is what a watched run printed: no report */
-        return;
-    double length = mark_all(facts, seen, &count);
-    if (count < WORDS_NEEDED)
-        return;
-    size_t best = share_out(seen, length, share);
-    say_words(seen, best, &says);
-    say_likely(share, best, &likely);
-    (void)facts_set_text(facts, "wording.class", FACT_LOG, name_of(best), computed);
+    size_t best = share_out(m, share);
+    say_words(m, best, &says);
+    say_likely(m->reader->table, share, best, &likely);
+    (void)facts_set_text(facts, "wording.class", FACT_LOG, m->reader->table->names[best], computed);
     (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], computed);
     (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, computed);
     set_text(facts, "wording.likely", &likely);
     set_text(facts, "wording.says", &says);
+}
+
+static void derive_frame(struct facts *facts)
+{
+    struct marks m = {.reader = frames()};
+    double share[WORDING_COLUMNS_MAX];
+    struct buf says = BUF_INIT;
+    mark_all(&m, facts);
+    if (count_words(&m) < FRAME_WORDS_NEEDED)
+        return;
+    (void)share_out(&m, share);
+    say_words(&m, TOLD, &says);
+    (void)facts_set_real(facts, "wording.told_percent", FACT_LOG, 100 * share[TOLD], computed);
+    set_text(facts, "wording.told_says", &says);
+}
+
+void wording_derive(struct facts *facts)
+{
+    struct marks m = {.reader = causes()};
+    const char *boot = NULL;
+    if (facts_get_text(facts, "run.boot", &boot)) /* the text is what a watched run printed: no report */
+        return;
+    mark_all(&m, facts);
+    int count = count_words(&m);
+    if (count < WORDS_NEEDED)
+        return;
+    derive_cause(facts, &m, count);
+    derive_frame(facts);
 }

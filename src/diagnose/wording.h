@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The class of failure that the words of a report speak for. templates/wording.tsv has the weights of words, and of pairs of neighbours, for each
- * class of failure, learned from labelled reports (tests/corpus/wording.py, which explains the model). It is
- * weak evidence, for reports in which no message decides. Pure; for `triage` of texts only: the words of a
- * run's own output were not learned.
+ * The words of a report. templates/wording.tsv has the weights of words, and of pairs of neighbours, for each class of
+ * failure; templates/frame.tsv for a text that only tells of a failure: a document, a test, somebody else's. Both are learned
+ * from labelled texts (tests/corpus/wording.py, which explains the model). They are weak evidence, for reports in which no
+ * message decides, and a doubt about those in which one does. Pure; for `triage` of texts only: the words of a run's own
+ * output were not learned.
  */
 #ifndef DIAGNOSE_WORDING_H
 #define DIAGNOSE_WORDING_H
@@ -12,11 +13,11 @@
 
 struct facts;
 
-/* Sets wording.N.words: the words of this text that the table has. A text too long for a report sets nothing. */
+/* Sets wording.N.words: the words of this text that one of the tables has. A text too long for a report sets nothing. */
 void wording_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
-/* Sets wording.class, .percent, .count, .likely and .says from all wording.N.words; nothing if there are few, or if
- * the facts are those of a watched run (run.boot). */
+/* Sets wording.class, .percent, .count, .likely and .says, .told_percent and .told_says, from all wording.N.words; nothing if
+ * there are few, or if the facts are those of a watched run (run.boot). */
 void wording_derive(struct facts *);
 
 #endif

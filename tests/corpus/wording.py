@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which words stand in reports of which cause: learns templates/wording.tsv from labelled reports.
+"""Which words stand in reports of which cause, and which in texts that only tell of a failure: learns templates/wording.tsv and
+templates/frame.tsv from labelled reports.
 
-  wording.py train REPORTS          prints the table (needs scikit-learn; minutes)
-  wording.py check REPORTS TABLE    was the table learned from these reports, and does it tell them apart? (a test)
-  wording.py score REPORTS [PART]   each set whose name begins with PART, judged by a table that was learned from the other sets
+  wording.py train REPORTS [FRAMES]          prints the table of causes, or of frames (needs scikit-learn; minutes)
+  wording.py check TABLE REPORTS [FRAMES]    was the table learned from these reports, and does it tell them apart? (a test)
+  wording.py score REPORTS [FRAMES]          each set, judged by a table that was learned from the other sets
 
 REPORTS is tests/fixtures/reports.jsonl.xz: one JSON object a line (set, id, stderr, dmesg, smi, label, also). All texts are
-invented, or retold from public threads; their writers knew the names of the classes and none of the rules. A report is the set
-of its words and of its pairs of neighbouring words ("older_kernel"). The model is a multinomial logistic regression over these,
-weighted by their rarity and scaled to length 1; src/diagnose/wording.c computes the same from the table. Retold threads count
-more than texts that were written for a class: real reports are like them."""
+invented, or retold from public threads; their writers knew the names of the classes and none of the rules. FRAMES is
+tests/fixtures/frames.jsonl.xz: pairs of texts with the same messages. In one of them ("own") the author's program failed. In the
+other ("told") the failure is quoted, expected, handled, documented, somebody else's. The table of frames counts all reports as "own"; a
+told text is not learned where something else failed ("cause"), because it is the report of that.
+
+A report is the set of its words and of its pairs of neighbouring words ("older_kernel"). The model is a multinomial logistic
+regression over these, weighted by their rarity and scaled to length 1; src/diagnose/wording.c computes the same from the table.
+Retold threads count more than texts that were written for a class: real reports are like them."""
 import argparse
 import collections
 import hashlib
@@ -20,17 +25,29 @@ import math
 import re
 import sys
 
-CLASSES = ("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-other", "host-oom", "page-fault", "gpu-hang", "hw-ras",
-           "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown")
+
+class Kind:
+    """What a table tells apart."""
+
+    def __init__(self, classes, **settings):
+        self.classes = classes
+        self.sets_min = settings["sets_min"]  # a word of fewer writers tells who wrote it
+        self.words_kept = settings["words_kept"]  # those that tell most; more do not help reports that nobody has seen
+        self.weight_min = settings["weight_min"]  # smaller ones are 0
+        self.weight_unit = settings["weight_unit"]  # of the table, as src/diagnose/CMakeLists.txt has it
+        self.freedom = settings["freedom"]  # the inverse of the penalty for large weights
+
+
+CAUSE = Kind(("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-other", "host-oom", "page-fault", "gpu-hang", "hw-ras",
+              "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown"),
+             sets_min=3, words_kept=9700, weight_min=1.0, weight_unit=1, freedom=30)
+FRAME = Kind(("own", "told"), sets_min=2, words_kept=3000, weight_min=0.0, weight_unit=0.1, freedom=50)
 REPORTS_MIN = 3  # with the word
-SETS_MIN = 3  # and of so many writers; a word of fewer tells who wrote it
-WORDS_KEPT = 9700  # those that tell most; more do not help reports that nobody has seen
-WEIGHT_MIN = 1.0  # smaller ones are 0: they tell no more, and cost 14 kB
 PAIR_RARITY = 0.7  # a pair says again what its words say
 RETOLD_WEIGHT = 3
-FREEDOM = 30  # the inverse of the penalty for large weights
-STEPS_MAX = 300
-RARITY_UNIT = 0.1  # of the table; its weights are whole numbers: finer ones do not help
+OWN_WEIGHT = 0.1  # of a report among the frames: there are ten times as many of them
+STEPS_MAX = 500
+RARITY_UNIT = 0.1  # of the table
 BIAS_UNIT = 0.1
 RIGHT_MIN = 0.9  # of the reports that it was learned from
 
@@ -54,20 +71,30 @@ def vector(words, rarity):
     return [(w, rarity[w] / length) for w in known]
 
 
-def fit(rows, names, reports):
-    """-> a fitted model. The library converges where a few lines of ours would take an hour."""
+def count_of(report):
+    """As how many reports it counts."""
+    if report["label"] == "own" and not report["set"].startswith("frame"):
+        return OWN_WEIGHT
+    return RETOLD_WEIGHT if report["label"] in CAUSE.classes and report["set"].startswith("retold") else 1
+
+
+def fit(kind, rows, names, reports):
+    """-> ([weights of each class], [bias of each class]). The library converges where a few lines of ours would take an hour."""
+    import numpy
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
     column = {w: k for k, w in enumerate(names)}
     cells = [(row, column[w], x) for row, words in enumerate(rows) for w, x in words if w in column]
     at_row, at_column, value = zip(*cells)
     matrix = csr_matrix((value, (at_row, at_column)), shape=(len(rows), len(names)))
-    weight = [RETOLD_WEIGHT if r["set"].startswith("retold") else 1 for r in reports]
-    model = LogisticRegression(C=FREEDOM, max_iter=STEPS_MAX)
-    return model.fit(matrix, [CLASSES.index(r["label"]) for r in reports], sample_weight=weight)
+    model = LogisticRegression(C=kind.freedom, max_iter=STEPS_MAX)
+    model.fit(matrix, [kind.classes.index(r["label"]) for r in reports], sample_weight=[count_of(r) for r in reports])
+    if len(kind.classes) == 2:  # the library has the weights of the second class against the first one
+        return numpy.vstack([0 * model.coef_, model.coef_]), [0.0, *model.intercept_]
+    return model.coef_, model.intercept_
 
 
-def learn(reports):
+def learn(kind, reports):
     """-> ({word: rarity}, {word: [weight of each class]}, [bias of each class]), in the units of the table"""
     words = [words_of(r) for r in reports]
     count = collections.Counter(w for found in words for w in found)
@@ -76,23 +103,23 @@ def learn(reports):
         for w in found:
             sets[w].add(r["set"])
     rarity = {w: round(math.log(len(reports) / n) * (PAIR_RARITY if "_" in w else 1) / RARITY_UNIT)
-              for w, n in count.items() if n >= REPORTS_MIN and len(sets[w]) >= SETS_MIN}
+              for w, n in count.items() if n >= REPORTS_MIN and len(sets[w]) >= kind.sets_min}
     names = sorted(w for w in rarity if rarity[w] > 0)
-    model = fit([vector(found, rarity) for found in words], names, reports)
-    spread = abs(model.coef_ - model.coef_.mean(axis=0)).max(axis=0)
+    weights, _ = fit(kind, [vector(found, rarity) for found in words], names, reports)
+    spread = abs(weights - weights.mean(axis=0)).max(axis=0)
     tells = {w: spread[k] * rarity[w] * math.sqrt(count[w]) for k, w in enumerate(names)}
-    names = sorted(sorted(names, key=lambda w: -tells[w])[:WORDS_KEPT])
+    names = sorted(sorted(names, key=lambda w: -tells[w])[:kind.words_kept])
     rarity = {w: rarity[w] for w in names}
-    model = fit([vector(found, rarity) for found in words], names, reports)
-    weight = {w: [round(float(v)) if abs(v) > WEIGHT_MIN else 0 for v in model.coef_[:, k]] for k, w in enumerate(names)}
-    return rarity, weight, [round(float(b) / BIAS_UNIT) for b in model.intercept_]
+    weights, bias = fit(kind, [vector(found, rarity) for found in words], names, reports)
+    weight = {w: [round(float(v) / kind.weight_unit) if abs(v) > kind.weight_min else 0 for v in weights[:, k]] for k, w in enumerate(names)}
+    return rarity, weight, [round(float(b) / BIAS_UNIT) for b in bias]
 
 
-def shares(row, weight, bias):
+def shares(kind, row, weight, bias):
     sums = [b * BIAS_UNIT for b in bias]
     for w, x in row:
         for k, v in enumerate(weight[w]):
-            sums[k] += v * x
+            sums[k] += v * kind.weight_unit * x
     top = max(sums)
     powers = [math.exp(s - top) for s in sums]
     whole = sum(powers)
@@ -103,15 +130,15 @@ def digest(reports):
     return hashlib.sha256(json.dumps(reports, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def table(reports):
-    rarity, weight, bias = learn(reports)
-    yield "\t".join(("word", "rarity", *CLASSES))
+def table(kind, reports):
+    rarity, weight, bias = learn(kind, reports)
+    yield "\t".join(("word", "rarity", *kind.classes))
     yield "\t".join(("", digest(reports), *map(str, bias)))
     for w in sorted(rarity):
         yield "\t".join((w, str(rarity[w]), *map(str, weight[w])))
 
 
-def check(reports, path):
+def check(kind, reports, path):
     with open(path, encoding="utf-8") as file:
         _, bias, *rows = [line.rstrip("\n").split("\t") for line in file]
     if bias[1] != digest(reports):
@@ -121,43 +148,73 @@ def check(reports, path):
     weight = {row[0]: list(map(int, row[2:])) for row in rows}
     right = 0
     for r in reports:
-        share = shares(vector(words_of(r), rarity), weight, list(map(int, bias[2:])))
-        right += CLASSES[max(range(len(CLASSES)), key=lambda k: share[k])] == r["label"]
+        share = shares(kind, vector(words_of(r), rarity), weight, list(map(int, bias[2:])))
+        right += kind.classes[max(range(len(share)), key=lambda k: share[k])] == r["label"]
     print(f"{right} of {len(reports)} reports that it was learned from are told apart by {len(rows)} words and pairs")
     return 0 if right >= RIGHT_MIN * len(reports) else 1
 
 
-def score(reports, part):
-    for name in sorted({r["set"] for r in reports if r["set"].startswith(part)}):
-        rarity, weight, bias = learn([r for r in reports if r["set"] != name])
-        mine = [r for r in reports if r["set"] == name]
-        strict = lenient = 0
-        bins = collections.defaultdict(lambda: [0, 0])
-        for r in mine:
-            share = shares(vector(words_of(r), rarity), weight, bias)
-            best = max(range(len(CLASSES)), key=lambda k: share[k])
-            right = CLASSES[best] in [r["label"], *(r.get("also") or [])]
-            strict += CLASSES[best] == r["label"]
-            lenient += right
-            bins[min(int(share[best] * 10), 6)][0] += right
-            bins[min(int(share[best] * 10), 6)][1] += 1
-        print(f"{name}: {len(mine)} reports, strict {100 * strict / len(mine):.1f} %, lenient {100 * lenient / len(mine):.1f} %; right by share:",
-              ", ".join(f"{10 * b} %: {n} of {of}" for b, (n, of) in sorted(bins.items())))
+def score_causes(rows):
+    strict = lenient = 0
+    bins = collections.defaultdict(lambda: [0, 0])
+    for r, share in rows:
+        best = max(range(len(share)), key=lambda k: share[k])
+        right = CAUSE.classes[best] in [r["label"], *(r.get("also") or [])]
+        strict += CAUSE.classes[best] == r["label"]
+        lenient += right
+        bins[min(int(share[best] * 10), 6)][0] += right
+        bins[min(int(share[best] * 10), 6)][1] += 1
+    return (f"strict {100 * strict / len(rows):.1f} %, lenient {100 * lenient / len(rows):.1f} %; right by share: " +
+            ", ".join(f"{10 * b} %: {n} of {of}" for b, (n, of) in sorted(bins.items())))
+
+
+def score_frames(rows):
+    """How many of each label are "told" with so much certainty?"""
+    lines = []
+    for label in FRAME.classes:
+        mine = sorted(share[1] for r, share in rows if r["label"] == label)
+        if mine:
+            lines.append(f"{label}: " + ", ".join(f"{100 * sum(x >= at for x in mine) / len(mine):.1f} % at {at:.2f}" for at in
+                                                  (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)))
+    return "; ".join(lines)
+
+
+def score(kind, reports):
+    """A set of causes, or of frames with a tenth of the reports, is judged by what the others teach."""
+    names = sorted({r["set"] for r in reports})
+    if kind is FRAME:
+        names = [name for name in names if name.startswith("frame")]
+    for name in names:
+        mine = [k for k, r in enumerate(reports) if r["set"] == name or (kind is FRAME and not r["set"].startswith("frame") and k % 10 == 0)]
+        held = set(mine)
+        rarity, weight, bias = learn(kind, [r for k, r in enumerate(reports) if k not in held])
+        rows = [(reports[k], shares(kind, vector(words_of(reports[k]), rarity), weight, bias)) for k in mine]
+        if kind is FRAME:
+            print(f"{name}: {score_frames([row for row in rows if row[0]['set'] == name])}; reports: "
+                  f"{score_frames([row for row in rows if row[0]['set'] != name])}", flush=True)
+        else:
+            print(f"{name}: {len(rows)} reports, {score_causes(rows)}", flush=True)
     return 0
+
+
+def load_frames(reports, frames):
+    own = [dict(r, label="own") for r in load(reports) if r["label"] != "unknown"]
+    return own + [r for r in load(frames) if r["label"] == "own" or r["cause"] == "unknown"]
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("what", choices=("train", "check", "score"))
-    p.add_argument("reports")
-    p.add_argument("table", nargs="?", default="", help="the table, or the part of a name")
+    p.add_argument("files", nargs="+", help="check: the table; then reports, then frames")
     a = p.parse_args()
-    reports = load(a.reports)
+    path = a.files.pop(0) if a.what == "check" else None
+    kind = FRAME if len(a.files) == 2 else CAUSE
+    reports = load_frames(*a.files) if kind is FRAME else load(a.files[0])
     if a.what == "check":
-        sys.exit(check(reports, a.table))
+        sys.exit(check(kind, reports, path))
     if a.what == "score":
-        sys.exit(score(reports, a.table))
-    print("\n".join(table(reports)))
+        sys.exit(score(kind, reports))
+    print("\n".join(table(kind, reports)))
 
 
 if __name__ == "__main__":
