@@ -104,3 +104,22 @@ void say_word(struct buf *out, const char *text)
 {
     clean(out, text, strlen(text), false);
 }
+
+/* After an earlier write failed, the reason is forgotten and the bytes are thrown away: one more byte tells it. */
+static int code_of_stdout(void)
+{
+    if (fflush(stdout) != 0)
+        return errno;
+    if (!ferror(stdout))
+        return 0;
+    (void)putchar('\n');
+    return fflush(stdout) != 0 ? errno : EIO;
+}
+
+int say_end(void)
+{
+    int code = code_of_stdout();
+    if (code != 0)
+        (void)say_line(stderr, "rocmcrash: cannot write: %s", strerror(code));
+    return -code;
+}

@@ -24,5 +24,7 @@ int say_json(FILE *to, const char *json);
 void say_clean(struct buf *out, const char *text, size_t len);
 /* Appends the text as a part of one line: line ends and tabs become \xNN, too. */
 void say_word(struct buf *out, const char *text);
+/* At a program's end: has all of stdout been written? If not, one line on stderr and -errno. */
+int say_end(void);
 
 #endif

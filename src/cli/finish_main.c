@@ -39,6 +39,8 @@ static const struct {
 
 void verb_complain(const char *path, const struct rc_err *err)
 {
+    if (err->msg[0] == '\0') /* stdout failed: main() says why */
+        return;
     if (path == NULL || strstr(err->msg, path) != NULL)
         (void)say_line(stderr, "rocmcrash: %s", err->msg);
     else
@@ -96,6 +98,13 @@ static bool run_on_own_stack(struct call *call)
     return started && pthread_join(thread, NULL) == 0;
 }
 
+/* A finisher of a run prints where the program printed. Its bundle counts, not its last lines. */
+static bool is_of_a_run(const struct call *call)
+{
+    return call->argc > 1 && (strcmp(call->argv[1], "run") == 0 || strcmp(call->argv[1], "record") == 0 ||
+                              strcmp(call->argv[1], "ended") == 0);
+}
+
 int main(int argc, char *argv[])
 {
     struct call call = {.argc = argc, .argv = argv};
@@ -104,5 +113,7 @@ int main(int argc, char *argv[])
     memory_watch_start();
     if (!run_on_own_stack(&call))
         (void)run_verb(&call);
+    if (!is_of_a_run(&call) && say_end() < 0 && call.status < VERB_EXIT_FAILED)
+        return VERB_EXIT_FAILED;
     return call.status;
 }

@@ -27,6 +27,7 @@
 #include "cli/suggest.h"
 #include "cli/verb_snap.h"
 #include "cli/verb_watch.h"
+#include "cli/verbs.h"
 #include "cli/version.h"
 #include "launch/supervisor.h"
 #include "launch/target.h"
@@ -389,5 +390,5 @@ int main(int argc, char *argv[])
     call.argv = argv;
     if (!run_on_own_stack())
         run_call();
-    return call.status;
+    return say_end() < 0 && call.status == 0 ? VERB_EXIT_FAILED : call.status;
 }

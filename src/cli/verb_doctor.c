@@ -241,6 +241,8 @@ int verb_doctor(int argc, char *argv[])
         r = examine(&line, has_command ? (const char *const *)argv + at : python, rules, &worst,
                     &err);
     doctor_rules_free(rules);
+    if (r < 0 && ferror(stdout))
+        return VERB_EXIT_FAILED;
     if (r < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg[0] != '\0' ? err.msg : strerror(-r));
         return VERB_EXIT_USAGE;

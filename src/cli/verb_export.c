@@ -339,13 +339,12 @@ static int write_out(const struct export *e, const char *path, struct rc_err *er
     int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     FILE *file = path == NULL ? stdout : fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file == NULL)
-        return rc_err_errno(err, -errno, "cannot write '%s'", path != NULL ? path : "stdout");
+        return rc_err_errno(err, -errno, "cannot write '%s'", path);
     bool good = fwrite(e->out.data, 1, e->out.len, file) == e->out.len && fflush(file) == 0;
     int code = good ? 0 : -errno;
     if (path != NULL && fclose(file) != 0 && code == 0)
         code = -errno;
-    return code < 0 ? rc_err_errno(err, code, "cannot write '%s'", path != NULL ? path : "stdout")
-                    : 0;
+    return code < 0 && path != NULL ? rc_err_errno(err, code, "cannot write '%s'", path) : code;
 }
 
 static int parse(int argc, char *argv[], struct export_line *line, const char **ret_bundle,

@@ -153,7 +153,7 @@ static int add_folder(struct fleet_line *line, const char *folder, struct rc_err
             r = add_bundle(line, path);
     }
     (void)closedir(dir);
-    return r < 0 ? rc_err_errno(err, r, "cannot write") : 0;
+    return r;
 }
 
 static int add_all(struct fleet_line *line, int count, char *paths[], struct rc_err *err)

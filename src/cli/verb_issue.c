@@ -78,7 +78,8 @@ static void print_json(const struct issue_text *text, const cJSON *tracker, cons
     (void)json_print(json, JSON_LINE);
 }
 
-static void print_text(const struct issue_text *text, const char *bundle)
+/* 0 or -EIO: the text is lost, and nothing is to be attached. */
+static int print_text(const struct issue_text *text, const char *bundle)
 {
     struct buf clean = BUF_INIT;
     (void)say_line(stderr, "rocmcrash: this text makes public:");
@@ -91,14 +92,16 @@ static void print_text(const struct issue_text *text, const char *bundle)
     say_clean(&clean, buf_str(&text->body), text->body.len);
     (void)putchar('\n');
     (void)fwrite(buf_str(&clean), 1, clean.len, stdout);
-    (void)fflush(stdout);
     buf_release(&clean);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return -EIO;
     if (!is_made_here(bundle))
         (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
                                "in the text of somebody else");
     (void)say_line(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
     if (text->link.len > 0)
         (void)say_line(stderr, "rocmcrash: the form: %s", buf_str(&text->link));
+    return 0;
 }
 
 static int make_issue(const struct issue_line *line, const char *bundle, struct rc_err *err)
@@ -124,7 +127,7 @@ static int make_issue(const struct issue_line *line, const char *bundle, struct 
         if (line->json)
             print_json(&text, tracker, bundle);
         else
-            print_text(&text, bundle);
+            r = print_text(&text, bundle);
     }
     buf_release(&text.title);
     buf_release(&text.body);

@@ -10,7 +10,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "base/fs.h"
 #include "base/say.h"
 #include "cli/input.h"
 #include "cli/json_print.h"
@@ -55,10 +54,12 @@ static int reveal_text(const char *path, const cJSON *map, struct rc_err *err)
     if (isatty(STDOUT_FILENO))
         say_clean(&clean, buf_str(&whole), whole.len);
     const struct buf *shown = isatty(STDOUT_FILENO) ? &clean : &whole;
-    r = buf_failed(shown) ? -ENOMEM : fs_write_all(STDOUT_FILENO, buf_str(shown), shown->len);
+    r = buf_failed(shown) ? rc_err_errno(err, -ENOMEM, "cannot read '%s'", path) : 0;
+    if (r == 0)
+        (void)fwrite(buf_str(shown), 1, shown->len, stdout);
     buf_release(&whole);
     buf_release(&clean);
-    return r < 0 ? rc_err_errno(err, r, "cannot write") : 0;
+    return r;
 }
 
 int verb_reveal(int argc, char *argv[])

@@ -12,7 +12,7 @@ enum verb_exit {
 
 struct rc_err;
 
-/* One line on stderr; names the file (NULL = none) when the message does not. */
+/* One line on stderr; names the file (NULL = none) when the message does not. Without a message none. */
 void verb_complain(const char *path, const struct rc_err *err);
 /* One line on stderr if a bundle of which a part was read is damaged or was changed. */
 void verb_tell_damage(const char *path);

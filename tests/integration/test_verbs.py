@@ -217,6 +217,21 @@ class Verbs(support.Case):
         self.assertGreater(attacks.tried, 400)
         self.assert_no_stage_left(self.stages_before)
 
+    def test_a_full_device(self):
+        """A verb says once that it cannot write, ends with 2, and does not say that it is done."""
+        calls = (("show", "--all"), ("show", "--json"), ("issue",), ("issue", "--json"), ("list", "."), ("verify",), ("triage",),
+                 ("fleet",), ("fleet", "--csv"), ("collectors",), ("config",), ("open", "--print"), ("open", "-o", "-"), ("diff",),
+                 ("doctor",), ("export", "--trace"), ("reveal",), ("redact",), ("show", "--help"), ("snap", "--help"), ("help",), ("--version",))
+        alone = ("list", "collectors", "config", "doctor", "help", "--version")
+        for verb, *words in calls:
+            operands = [] if verb in alone or "--help" in words else [self.bundle.path] * (2 if verb == "diff" else 1)
+            with self.subTest(verb=verb, words=words), open("/dev/full", "wb") as full:
+                done = subprocess.run([ROCMCRASH, verb, *words, *operands], stdout=full, stderr=subprocess.PIPE, env=self.environ,
+                                      cwd=os.path.dirname(self.bundle.path), timeout=60, stdin=subprocess.DEVNULL, check=False)
+                self.assertEqual((done.returncode, done.stderr.count(b"No space left on device")), (FAILED, 1), done.stderr)
+                lines = [line for line in done.stderr.splitlines() if re.match(rb"rocmcrash: (?!this text makes public|replaced: )", line)]
+                self.assertEqual((len(lines), b"attach" in done.stderr), (1, False), done.stderr)
+
     def test_a_process_of_ours(self):
         """`stacks`, `snap` and `release` take a process. The good input is a process that rocmcrash watches."""
         self.write("numpy.py", "")  # the hook takes this file for the library
