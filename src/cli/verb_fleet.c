@@ -131,6 +131,8 @@ static int add_bundle(struct fleet_line *line, const char *path)
         line->unreadable++;
     } else {
         line->read++;
+        if (parts[1].len < 0 && !rank_record_is_name(path)) /* not for each bundle: it reads the whole file */
+            verb_tell_damage(path);
     }
     free(parts[0].data);
     free(parts[1].data);

@@ -17,7 +17,8 @@ static void put_cause(const struct fleet_record *record, const char *label, stru
     fleet_put_class(record, out);
     buf_puts(out, ", ");
     say_word(out, record->confidence[0] != '\0' ? record->confidence : "no verdict");
-    buf_puts(out, "\n           ");
+    if (record->sentence[0] != '\0')
+        buf_puts(out, "\n           ");
     say_word(out, record->sentence);
     buf_puts(out, "\n           ");
     fleet_put_time(record->fell_us, out);

@@ -19,7 +19,13 @@ static int compare_numbers(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* By job, then by start; what one run left stands together. Ties by path, so that the order of the files does not matter. */
+static int compare_verdicts(const struct fleet_record *a, const struct fleet_record *b)
+{
+    return (a->confidence[0] == '\0') - (b->confidence[0] == '\0');
+}
+
+/* By job, then by start; what one run left stands together, a damaged copy behind the intact one. Ties by path, so that
+ * the order of the files does not matter. */
 static int compare_records(const struct fleet_record *a, const struct fleet_record *b)
 {
     int r = strcmp(a->job, b->job);
@@ -29,6 +35,7 @@ static int compare_records(const struct fleet_record *a, const struct fleet_reco
     r = r != 0 ? r : strcmp(a->boot, b->boot);
     r = r != 0 ? r : compare_numbers(a->pid, b->pid);
     r = r != 0 ? r : compare_numbers(a->fell_uptime_us, b->fell_uptime_us);
+    r = r != 0 ? r : compare_verdicts(a, b);
     return r != 0 ? r : strcmp(a->path, b->path);
 }
 

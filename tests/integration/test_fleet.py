@@ -401,6 +401,24 @@ class Fleet(support.Case):
         self.assertEqual((story["bundles"], story["unreadable"]), (1, 1))
         self.assertEqual(self.verb("fleet", broken).returncode, 2)
 
+    def test_a_damaged_copy(self):
+        """Its name comes first. The intact file of the run counts, and the damaged one is named."""
+        intact = self.only_bundle(self.rank(0, "import os; os.abort()")).path
+        with open(intact, "rb") as file:
+            data = file.read()
+        broken = os.path.join(os.path.dirname(intact), "a.tar.gz")
+        for cut in range(len(data) * 9 // 10, 0, -1000):
+            with open(broken, "wb") as file:
+                file.write(data[:cut])
+            if self.verb("show", "--json", broken).returncode != 0 and self.verb("fleet", broken).returncode == 0:
+                break  # it has facts, and no verdict
+        done = self.verb("fleet", "--json", self.outdir)
+        self.assertIn(f"'{broken}' is damaged", done.stderr)
+        self.assertNotIn(intact, done.stderr)
+        [first] = json.loads(done.stdout)["jobs"][0]["causes"]
+        self.assertEqual((first["class"], first["path"]), ("app-bug", intact))
+        self.assertNotRegex(self.verb("fleet", broken).stdout, r"(?m)^ +$")
+
     def test_table(self):
         """A row for each bundle and each record, also if a text from outside has a comma, a quote or a formula."""
         self.rank(1, f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
