@@ -46,6 +46,15 @@ class Limits(support.Case):
                     self.skip_if_sanitized("which needs terabytes of address space")
                 self.compare(limits)
 
+    def test_address_space_of_a_program(self):
+        """Python's MemoryError does not say how much was asked for."""
+        self.skip_if_sanitized("which needs terabytes of address space")
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20))
+        done = self.run_it(PYTHON, "-c", "x = bytearray(10**10)", preexec_fn=prepare)
+        verdict = self.only_bundle(done).verdict
+        self.assertEqual((verdict["class"], verdict["subclass"]), ("resource-limit", "address space"), verdict)
+
     ABORTS = "ulimit -c 0; echo before; kill -ABRT $$"
 
     def aborted(self, script, limits=()):
