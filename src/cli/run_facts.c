@@ -336,6 +336,8 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
         run_boot_time_fact(facts);
     if (info->supervisor_killed)
         (void)facts_set_boolean(facts, "run.supervisor_killed", FACT_STATIC, true, "the recorder");
+    if (info->ended_with_supervisor)
+        (void)facts_set_boolean(facts, "run.ended_with_supervisor", FACT_STATIC, true, "the tracer");
     if (info->stderr_kind == STREAM_FILE) /* other programs may write to it, too */
         (void)facts_set_boolean(facts, "run.output_is_file", FACT_STATIC, true, "stderr of the program");
     if (info->follow_error[0] != '\0')

@@ -44,7 +44,7 @@ struct run_info {
     unsigned processes_wary;
     bool children_late;
     unsigned watchdog_kills, helper_restarts;
-    bool supervisor_killed, argv_cut;
+    bool supervisor_killed, ended_with_supervisor, argv_cut;
     char unread[96];         /* another file that could not be read, and why; "" = none */
     char damage[160];        /* why run.json could not be read; "" = it was read */
     char boot_id[40];        /* of the run, "" = unknown */

@@ -41,8 +41,10 @@ static void on_supervisor_death(int signo)
     (void)signo;
     /* We are the target's parent: it may have sent this itself, to say that it is ready. The kernel
      * gives us a new parent before it sends the death signal. */
-    if (handler_target > 0 && getppid() != shared_supervisor())
+    if (handler_target > 0 && getppid() != shared_supervisor()) {
+        tracer.shared->ended_with_supervisor = 1;
         (void)kill(handler_target, SIGKILL);
+    }
 }
 
 /* `rocmcrash release PID` sends SIGUSR2 with the pid: stop it, the loop then lets it go. Only reads

@@ -36,6 +36,7 @@
     X(flag, status_unknown, status_unknown)                                                        \
     X(big, target_end_ns, target_end_ns)                                                           \
     X(flag, supervisor_killed, supervisor_killed)                                                  \
+    X(flag, ended_with_supervisor, ended_with_supervisor)                                          \
     X(big, still_began_ns, still_began_ns)                                                         \
     X(big, still_asked_ns, still_asked_ns)                                                         \
     X(number, still_signal, still_signal)                                                          \

@@ -20,7 +20,7 @@
 #include "record/ring.h"
 
 #define SHARED_MAGIC 0x726f636d63726173u /* "rocmcras" */
-#define SHARED_VERSION 7u
+#define SHARED_VERSION 8u
 
 #define SHARED_PAGE 4096
 #define SHARED_SAMPLE_RING_BYTES (1u << 20) /* RING_BYTES_MAX */
@@ -235,6 +235,7 @@ struct shared {
     _Atomic uint64_t still_awaited_ns;
     _Atomic uint64_t asked_to_end_ns; /* S: SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */
     _Atomic uint32_t supervisor_killed; /* R or T: the process that the caller started is gone */
+    _Atomic uint32_t ended_with_supervisor; /* R or T: the target ran then, and was killed for it */
 
     /* T: what tracing could not see, for the manifest. */
     _Atomic uint32_t trace_state;      /* enum trace_state of launch/tracer.h */

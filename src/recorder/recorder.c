@@ -272,8 +272,10 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
     struct shared *s = r->shared;
     s->supervisor_killed = 1;
     shared_event(s, "recorder", "the process that the caller started was killed");
-    if (s->target_state == TARGET_RUNNING && r->target_pidfd >= 0 && !r->options->keep_orphan)
+    if (s->target_state == TARGET_RUNNING && r->target_pidfd >= 0 && !r->options->keep_orphan) {
+        s->ended_with_supervisor = 1;
         (void)syscall(SYS_pidfd_send_signal, r->target_pidfd, SIGKILL, NULL, 0);
+    }
     uint64_t give_up_ns = clock_mono_ns() + ORPHAN_WAIT_MS * NS_PER_MS;
     while (!target_is_over(r) && (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
         flush(r, false);

@@ -59,6 +59,7 @@ static const struct wording wordings[] = {
     {"unknown", "snap.life snap.main_does", "{snap.life}; its main thread {snap.main_does}"},
     {"unknown", "snap.life", "{snap.life}"},
     {"collective", "snap.life", "{snap.life}, in a collective operation"},
+    {"unknown/killed by SIGKILL", "run.ended_with_supervisor", "SIGKILL ended rocmcrash, and the program ended with it"},
     {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
     {"unknown/no failure shown", NULL, "The text shows no failure"},
     {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},

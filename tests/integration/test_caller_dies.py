@@ -37,6 +37,7 @@ class ProcessTheCallerStarted(Attack):
         bundle = self.bundle_there()[0]
         self.assertEqual(bundle.value("run.supervisor_killed"), True)
         self.assertEqual(bundle.value("target.signal_name"), "KILL")
+        self.assertIn("rocmcrash ended the program with it", bundle.verdict["sentence"])
         reader.drain()
         self.ended(ours)
 
