@@ -68,6 +68,23 @@ static void advice_fits_what_is_known(void **state)
     cJSON_Delete(rows);
 }
 
+/* Who ran it under rocmcrash is not told to do so. */
+static void a_run_was_a_run(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    cJSON *run = cJSON_Parse("{\"run.program\": \"python3\"}");
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows)
+    {
+        struct verdict v = fixture_judge(*state, cJSON_GetObjectItemCaseSensitive(row, "facts"), run);
+        if (fixture_list_holds(&v.advice, "under rocmcrash"))
+            fail_msg("%s", fixture_text(row, "node"));
+        verdict_release(&v);
+    }
+    cJSON_Delete(run);
+    cJSON_Delete(rows);
+}
+
 /* Contrary evidence is rarely independent: together it lowers the confidence by one step. */
 static void several_reasons_against_lower_once(void **state)
 {
@@ -331,6 +348,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ttm_advice_computes_the_value),
         cmocka_unit_test(advice_fits_what_is_known),
+        cmocka_unit_test(a_run_was_a_run),
         cmocka_unit_test(several_reasons_against_lower_once),
         cmocka_unit_test(growth_without_a_clock_is_doubted),
         cmocka_unit_test(a_mistake_of_the_program_is_a_doubt),
