@@ -62,6 +62,18 @@ static bool lies_here(const char *path)
            strlen(here) == (size_t)(name - path) && strncmp(path, here, (size_t)(name - path)) == 0;
 }
 
+/* The summary says what else to attach. */
+static void put_tracker(const char *file_at, struct buf *out)
+{
+    if (file_at == NULL)
+        return;
+    const char *attach = strstr(file_at, "attach: ");
+    size_t len = attach != NULL ? (size_t)(attach - file_at) : strlen(file_at);
+    while (len > 0 && strchr("; ", file_at[len - 1]) != NULL)
+        len--;
+    buf_append(out, file_at, len);
+}
+
 void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                       const char *bundle_path)
 {
@@ -84,8 +96,7 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
                                "'rocmcrash issue BUNDLE' writes the report",
                          &style, &line);
     struct buf tracker = BUF_INIT;
-    if (job->verdict.file_at != NULL) /* the summary says what else to attach */
-        buf_append(&tracker, job->verdict.file_at, strcspn(job->verdict.file_at, ";"));
+    put_tracker(job->verdict.file_at, &tracker);
     if (tracker.len > 0)
         report_terminal_line("report at: ", buf_str(&tracker), &style, &line);
     buf_release(&tracker);

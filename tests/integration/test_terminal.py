@@ -87,6 +87,11 @@ class Lines(support.Case):
         done = self.run_it("/bin/true", options=["--always"])
         self.assertEqual(done.own_lines[0], "rocmcrash: The program ended well: nothing failed")
 
+    def test_a_tracker_is_not_cut(self):
+        done = self.python(FAILS.format(text="rocBLAS error: Cannot read TensileLibrary.dat: Illegal seek for GPU arch : gfx1103\n"))
+        [line] = [line for line in done.own_lines if "report at: " in line]
+        self.assertTrue(line.endswith("(wheels of ROCm: ROCm/TheRock; BLAS, MIOpen: ROCm/rocm-libraries)"), line)
+
 
 TELEMETRY = ("time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes\n0,,17179869184,1073741824\n"
              "5,,17179869184,8589934592\n10,impact,17179869184,17179869184\n")
