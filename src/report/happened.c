@@ -61,6 +61,7 @@ static const struct wording wordings[] = {
     {"collective", "snap.life", "{snap.life}, in a collective operation"},
     {"unknown/killed by SIGKILL", "run.ended_with_supervisor", "SIGKILL ended rocmcrash, and the program ended with it"},
     {"unknown/killed by SIGKILL", NULL, "SIGKILL ended the program"},
+    {"unknown/ended by SIGQUIT", NULL, "SIGQUIT ended the program"},
     {"unknown/no failure shown", NULL, "The text shows no failure"},
     {"page-fault", "ledger.fault.address", "GPU memory access fault at {ledger.fault.address}"},
     {"page-fault", "msg.memory_access_fault_address",
@@ -212,7 +213,7 @@ static void add_class(const struct verdict *v, struct buf *out)
     else if (v->subclass != NULL && strcmp(v->subclass, "killed by SIGKILL") == 0)
         buf_puts(out, "; who sent it is not known");
     else if (v->subclass == NULL ||
-             (strcmp(v->subclass, "nothing failed") != 0 && strcmp(v->subclass, "no failure shown") != 0 &&
+             (strcmp(v->subclass, "nothing failed") != 0 && strcmp(v->subclass, "ended by SIGQUIT") != 0 && strcmp(v->subclass, "no failure shown") != 0 &&
               strncmp(v->subclass, "seen alive", 10) != 0))
         buf_puts(out, "; the cause is unknown");
 }

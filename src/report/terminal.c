@@ -109,15 +109,25 @@ static void runner_up_line(const struct verdict *v, const struct report_style *s
     buf_release(&text);
 }
 
-/* Would the missing figures help? Not for a snapshot, because nothing failed, and not for SIGKILL, because
- * no figure tells who sent it. */
+static bool is_known_and(const struct facts *facts, const char *name, bool value)
+{
+    const struct fact *f = facts_best(facts, name);
+    return f != NULL && f->status == FACT_PRESENT && (f->type == FACT_TEXT || f->integer != 0) == value;
+}
+
+/* Would the missing figures, all of memory, help? Not where nothing failed, and no figure tells who sent a signal. A
+ * program that had no GPU open, and that no memory was refused, lacks none of them. */
 static bool figures_would_tell(const struct report_input *in)
 {
+    static const char *const settled[] = {"killed by SIGKILL", "ended by SIGQUIT", "nothing failed"};
     const struct verdict *v = in->verdict;
-    const struct fact *life = facts_best(in->facts, "snap.life");
-    bool alive = life != NULL && life->status == FACT_PRESENT;
-    bool killed = v->subclass != NULL && strcmp(v->subclass, "killed by SIGKILL") == 0;
-    return strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 && !alive && !killed;
+    for (size_t i = 0; v->subclass != NULL && i < sizeof(settled) / sizeof(settled[0]); i++) {
+        if (strcmp(v->subclass, settled[i]) == 0)
+            return false;
+    }
+    if (is_known_and(in->facts, "proc.0.uses_gpu", false) && !is_known_and(in->facts, "oom.seen", true))
+        return false;
+    return strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 && !is_known_and(in->facts, "snap.life", true);
 }
 
 void report_terminal(const struct report_input *in, const char *bundle_path,

@@ -92,6 +92,14 @@ class Lines(support.Case):
         [line] = [line for line in done.own_lines if "report at: " in line]
         self.assertTrue(line.endswith("(wheels of ROCm: ROCm/TheRock; BLAS, MIOpen: ROCm/rocm-libraries)"), line)
 
+    def test_a_program_without_a_gpu(self):
+        """It is asked for no figure of a GPU, and sent to no tracker of ROCm."""
+        for code, options in (("exit 3", ["--always"]), ("exit 0", ["--always"]), ("ulimit -c 0; kill -QUIT $$", [])):
+            text = "\n".join(self.run_it("/bin/sh", "-c", code, options=options).own_lines)
+            self.assertIn("bundle: ", text)
+            for word in ("missing", "AMD_LOG_LEVEL", "ROCm", "the cause is unknown" if "QUIT" in code else "missing"):
+                self.assertNotIn(word, text)
+
 
 TELEMETRY = ("time_s,flags,gpu.0.vram.total_bytes,gpu.0.vram.used_bytes\n0,,17179869184,1073741824\n"
              "5,,17179869184,8589934592\n10,impact,17179869184,17179869184\n")

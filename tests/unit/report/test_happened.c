@@ -93,6 +93,7 @@ static void a_sentence_for_each(void **state)
          "SIGKILL ended the program; who sent it is not known"},
         {"unknown", "killed by SIGKILL", "{\"target.signal_name\":\"KILL\",\"run.ended_with_supervisor\":true}",
          "SIGKILL ended rocmcrash, and the program ended with it; who sent it is not known"},
+        {"unknown", "ended by SIGQUIT", "{\"target.signal_name\":\"QUIT\"}", "SIGQUIT ended the program"},
         {"unknown", "no failure shown", "{}", "The text shows no failure"},
         {"unknown", "time limit", "{}", "A time limit ended the program; the cause is unknown"},
         {"resource-limit", "something new", "{}",

@@ -85,6 +85,23 @@ static void a_run_was_a_run(void **state)
     cJSON_Delete(rows);
 }
 
+/* A program without any GPU is not asked for what the HIP runtime says. */
+static void a_program_without_a_gpu_gets_its_own_advice(void **state)
+{
+    cJSON *facts = cJSON_Parse("{\"run.program\": \"sh\", \"target.exit_code\": 1, \"proc.0.uses_gpu\": false}");
+    cJSON *rocm = cJSON_Parse("{\"software.rocm_version\": \"7.0.2\"}");
+    struct verdict v = fixture_judge(*state, facts, NULL);
+    assert_true(fixture_list_holds(&v.advice, "it used no GPU"));
+    assert_false(fixture_list_holds(&v.advice, "AMD_LOG_LEVEL"));
+    assert_null(strstr(v.file_at, "ROCm"));
+    verdict_release(&v);
+    v = fixture_judge(*state, facts, rocm);
+    assert_true(fixture_list_holds(&v.advice, "AMD_LOG_LEVEL"));
+    verdict_release(&v);
+    cJSON_Delete(facts);
+    cJSON_Delete(rocm);
+}
+
 /* No peak exceeds the total, and with "the fix" every error is gone: such a check tells nothing. */
 static void a_check_can_fail(void **state)
 {
@@ -367,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ttm_advice_computes_the_value),
         cmocka_unit_test(advice_fits_what_is_known),
+        cmocka_unit_test(a_program_without_a_gpu_gets_its_own_advice),
         cmocka_unit_test(a_check_can_fail),
         cmocka_unit_test(a_run_was_a_run),
         cmocka_unit_test(several_reasons_against_lower_once),
