@@ -115,6 +115,9 @@ int bundle_unpack(const char *path, const char *dir, struct rc_err *err);
 typedef int (*bundle_list_fn)(void *arg, const char *name, uint64_t bytes);
 int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *err);
 
+/* The name that the bundle was made with: its top folder, whatever the file is called now. 0 or -errno. */
+int bundle_read_name(const char *path, char *out, size_t size);
+
 /*
  * Changes an existing bundle: verifies it, unpacks it into a private folder, lets `change` alter
  * stage_dir and add rows to the manifest, writes the new file beside the old one, and renames it over

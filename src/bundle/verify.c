@@ -203,6 +203,23 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
     return r;
 }
 
+int bundle_read_name(const char *path, char *out, size_t size)
+{
+    struct rc_err none = {""};
+    RC_AUTO_CLOSE int fd = bundle_open(path, &none);
+    if (fd < 0)
+        return fd;
+    struct reader *reader = NULL;
+    struct reader_entry entry;
+    int r = reader_open(&reader, fd, &none);
+    if (r == 0)
+        r = reader_next(reader, &entry, &none);
+    if (r > 0)
+        (void)snprintf(out, size, "%s", reader_top(reader));
+    reader_close(reader);
+    return r > 0 ? 0 : r == 0 ? -ENOENT : r;
+}
+
 static ssize_t read_wanted(struct reader *reader, const struct reader_entry *entry,
                            struct bundle_file *file, struct rc_err *err)
 {

@@ -15,7 +15,10 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "bundle/bundle.h"
 #include "diagnose/condense.h"
+
+#define OURS "rocmcrash-"
 
 bool input_has_bundle_name(const char *path)
 {
@@ -31,9 +34,27 @@ bool input_is_bundle(const char *path)
     return gzip || input_has_bundle_name(path);
 }
 
+static bool ends_in(const char *text, const char *end)
+{
+    size_t len = strlen(text);
+    return len > strlen(end) && strcmp(text + len - strlen(end), end) == 0;
+}
+
+bool input_is_bundle_of_ours(const char *path)
+{
+    char name[256];
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    if (strncmp(slash != NULL ? slash + 1 : path, OURS, sizeof OURS - 1) == 0 && input_has_bundle_name(path))
+        return true;
+    if ((!ends_in(path, ".gz") && !ends_in(path, ".tgz")) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        return false;
+    return bundle_read_name(path, name, sizeof name) == 0 && strncmp(name, OURS, sizeof OURS - 1) == 0;
+}
+
 static int is_bundle_of_ours(const struct dirent *entry)
 {
-    return strncmp(entry->d_name, "rocmcrash-", 10) == 0 && input_has_bundle_name(entry->d_name);
+    return input_is_bundle_of_ours(entry->d_name);
 }
 
 /* In a folder that others may write to, a stranger's bundle may have the latest time: our own go first. */

@@ -9,6 +9,8 @@
 struct rc_err;
 
 bool input_has_bundle_name(const char *path);
+/* Made by rocmcrash: by its name, or by the name in it if somebody renamed it ("NAME.tar (1).gz"). */
+bool input_is_bundle_of_ours(const char *path);
 /* By name, or by gzip's first bytes: a bundle that a browser renamed. */
 bool input_is_bundle(const char *path);
 /* For a verb that is given no bundle: the newest one of this folder. Its name is printed on stderr. NULL:

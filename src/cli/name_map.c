@@ -210,16 +210,27 @@ static cJSON *read_of_bundle(const char *bundle, struct rc_err *err)
     return map;
 }
 
-cJSON *name_map_of_file(const char *path, struct rc_err *err)
+static cJSON *map_of(const char *bundle, const char *path, struct rc_err *err)
 {
-    char bundle[256];
-    name_of_file(path, bundle, sizeof bundle);
     cJSON *map = read_of_bundle(bundle, err);
     if (map == NULL || is_made_here(map, path))
         return map;
     cJSON_Delete(map);
     (void)rc_err_set(err, -EBADMSG, "a bundle of that name was made here, but it is another one");
     return NULL;
+}
+
+/* A browser renames a file that it finds there already. */
+cJSON *name_map_of_file(const char *path, struct rc_err *err)
+{
+    char bundle[256];
+    char own[256];
+    struct rc_err none = {""};
+    name_of_file(path, bundle, sizeof bundle);
+    cJSON *map = map_of(bundle, path, err);
+    if (map == NULL && bundle_read_name(path, own, sizeof own) == 0 && strcmp(own, bundle) != 0)
+        map = map_of(own, path, &none);
+    return map;
 }
 
 /* --- pseudonyms in texts --- */

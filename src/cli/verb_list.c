@@ -97,6 +97,12 @@ static bool is_wanted(const struct list_line *line, const char *class_name)
     return line->class_name == NULL || (class_name != NULL && strcmp(class_name, line->class_name) == 0);
 }
 
+static bool has_bundle_prefix(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash != NULL ? slash + 1 : path, "rocmcrash-", 10) == 0;
+}
+
 static void list_bundle(struct list_line *line, const char *path)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -111,7 +117,8 @@ static void list_bundle(struct list_line *line, const char *path)
     row.confidence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "confidence"));
     if (is_wanted(line, row.class_name)) {
         print_row(line, &row);
-        if (row.class_name != NULL) /* an unreadable file may be anything: it is never removed */
+        /* An unreadable file may be anything, and one that somebody renamed is his: it is never removed. */
+        if (row.class_name != NULL && has_bundle_prefix(path) && input_has_bundle_name(path))
             prune_add(&line->found, path, row.bytes, PRUNE_BUNDLE);
     }
     cJSON_Delete(json);
@@ -127,12 +134,6 @@ static void count_rank_record(struct list_line *line, const char *path)
     prune_add(&line->found, path, (uint64_t)st.st_size, PRUNE_RANK_RECORD);
 }
 
-/* Other archives in the folder are not ours. */
-static bool has_bundle_prefix(const char *name)
-{
-    return strncmp(name, "rocmcrash-", 10) == 0;
-}
-
 static int list_folder(struct list_line *line, const char *folder)
 {
     struct dirent **entries = NULL;
@@ -145,7 +146,7 @@ static int list_folder(struct list_line *line, const char *folder)
         int n = strcmp(folder, ".") == 0 ? snprintf(path, sizeof path, "%s", name)
                                          : snprintf(path, sizeof path, "%s/%s", folder, name);
         bool fits = n > 0 && (size_t)n < sizeof path;
-        if (fits && has_bundle_prefix(name) && input_has_bundle_name(path))
+        if (fits && input_is_bundle_of_ours(path))
             list_bundle(line, path);
         else if (fits && rank_record_is_name(path))
             count_rank_record(line, path);

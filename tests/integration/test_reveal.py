@@ -35,6 +35,21 @@ class Reveal(support.Case):
         many = "<" * 3000000  # the time is proportional to the length of a stranger's text
         self.assertEqual(self.verb("reveal", self.bundle.path, "-", input=many + host).stdout, many + names[host])
 
+    def test_a_renamed_bundle(self):
+        """As a browser does. The name in it counts."""
+        folder = self.path("downloads")
+        os.mkdir(folder)
+        for name in ("ren.tar.gz", self.bundle.name + ".tar (1).gz"):
+            path = os.path.join(folder, name)
+            os.link(self.bundle.path, path)
+            self.assertIn("kestrel", self.verb("reveal", path).stdout)
+            self.assertNotIn("that you made", self.verb("issue", path).stderr)
+            self.assertIn(name, self.verb("list", folder).stdout)
+            self.assertIn(name, self.verb("list", cwd=folder).stdout)
+            self.assertIn(name, self.verb("show", cwd=folder).stderr)
+            self.assertEqual(self.verb("list", "--prune=0", "--yes", cwd=folder).returncode, 0)
+            os.unlink(path)  # it was renamed: it is not removed
+
     def test_a_strangers_bundle_of_that_name(self):
         """The name of a published bundle is known: a stranger can give it to a bundle of his own."""
         self.assertNotIn("that you made", self.verb("issue", self.bundle.path).stderr)
