@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `reveal BUNDLE [TEXT]`: what the pseudonyms of one's own bundle stand for. */
+/* `reveal BUNDLE [FILE|PSEUDONYM]`: what the pseudonyms of one's own bundle stand for. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -41,6 +41,20 @@ static void print_map(const cJSON *map, bool json)
     }
 }
 
+static bool is_pseudonym(const char *word)
+{
+    return word[0] == '<' && word[strlen(word) - 1] == '>';
+}
+
+static int reveal_name(const char *pseudonym, const cJSON *map, struct rc_err *err)
+{
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, pseudonym));
+    if (name == NULL)
+        return rc_err_set(err, -ENOENT, "the bundle has no name for '%s'", pseudonym);
+    (void)say_line(stdout, "%s", name);
+    return 0;
+}
+
 static int reveal_text(const char *path, const cJSON *map, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -68,24 +82,28 @@ int verb_reveal(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(reveal_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [TEXT]\n\n"
+        (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]\n\n"
                      "Says what the pseudonyms (<host1>) of a bundle stand for that was made by this\n"
-                     "user on this machine, or replaces them in a text ('-' is stdin).\n\nOptions:\n");
+                     "user on this machine; what one of them stands for ('<host1>', in quotes); or\n"
+                     "replaces them in the text of a file (- is stdin).\n\nOptions:\n");
         options_help(reveal_options);
         return VERB_EXIT_OK;
     }
     if (at < 0)
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
     else if (argc - at < 1 || argc - at > 2)
-        (void)say_line(stderr, "rocmcrash: usage: rocmcrash reveal [--json] BUNDLE [TEXT]");
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]");
     if (at < 0 || argc - at < 1 || argc - at > 2)
         return VERB_EXIT_USAGE;
     cJSON *map = name_map_of_file(argv[at], &err);
-    int r = map == NULL ? -ENOENT : argc - at == 2 ? reveal_text(argv[at + 1], map, &err) : 0;
-    if (r == 0 && argc - at == 1)
+    const char *operand = argc - at == 2 ? argv[at + 1] : NULL;
+    int r = map == NULL ? -ENOENT : 0;
+    if (r == 0 && operand != NULL)
+        r = is_pseudonym(operand) ? reveal_name(operand, map, &err) : reveal_text(operand, map, &err);
+    else if (r == 0)
         print_map(map, line.json);
-    cJSON_Delete(map);
     if (r < 0)
-        verb_complain(argv[at], &err);
+        verb_complain(map == NULL ? argv[at] : NULL, &err);
+    cJSON_Delete(map);
     return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
 }

@@ -32,6 +32,10 @@ class Reveal(support.Case):
         done = self.verb("reveal", self.bundle.path, "-", input=f"ask the admin of {host}, not of <host99> <b>\n")
         self.assertEqual(done.stdout, f"ask the admin of {names[host]}, not of <host99> <b>\n")
         self.assertIn("kestrel", self.verb("reveal", self.bundle.path).stdout)
+        self.assertEqual(self.verb("reveal", self.bundle.path, host).stdout, names[host] + "\n")
+        for word, told in (("<host99>", "the bundle has no name for '<host99>'"), ("gone.txt", "cannot read 'gone.txt': No such file or directory")):
+            done = self.verb("reveal", self.bundle.path, word)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", f"rocmcrash: {told}\n"))
         many = "<" * 3000000  # the time is proportional to the length of a stranger's text
         self.assertEqual(self.verb("reveal", self.bundle.path, "-", input=many + host).stdout, many + names[host])
 
