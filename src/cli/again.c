@@ -131,9 +131,7 @@ static bool is_odd(const char *text, const char *p)
     return *p < ' ' || *p > '~' || (*p == ' ' && p > text && p[-1] == ' ');
 }
 
-/* Quoted so that a shell reads the same word that a person sees: 'a b', 'it'\''s'; where a byte is no
- * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
-static void put_quoted(struct buf *out, const char *text)
+void again_quote(struct buf *out, const char *text)
 {
     bool plain = true;
     for (const char *p = text; *p != '\0'; p++)
@@ -162,11 +160,11 @@ static int ask(const struct again *r, struct rc_err *err)
     buf_puts(&shown, "rocmcrash: the bundle's command:");
     for (size_t i = 0; r->command[i] != NULL; i++) {
         buf_putc(&shown, ' ');
-        put_quoted(&shown, r->command[i]);
+        again_quote(&shown, r->command[i]);
     }
     if (r->cwd[0] != '\0') {
         buf_puts(&shown, " in ");
-        put_quoted(&shown, r->cwd);
+        again_quote(&shown, r->cwd);
     }
     (void)fputs(buf_str(&shown), stderr); /* printable ASCII, quoted; longer than a line may be */
     (void)fputc('\n', stderr);

@@ -12,6 +12,7 @@
 
 #include "base/fs.h"
 
+struct buf;
 struct cJSON;
 struct rc_err;
 
@@ -31,6 +32,9 @@ struct again {
 int again_choose(struct again *again, int argc, char *argv[], int at, const char *usage,
                  struct rc_err *err);
 void again_release(struct again *again);
+/* Appends the word quoted so that a shell reads the same word that a person sees: 'a b', 'it'\''s'; where a byte is no
+ * printable ASCII $'\xe2\x80\x8b', which bash, zsh and ksh know. */
+void again_quote(struct buf *out, const char *text);
 
 #define AGAIN_BUNDLE_MS 90000
 #define AGAIN_ENDING_MS 5000 /* at most, once go_on() says that the wait is to end */

@@ -19,6 +19,7 @@
 #include "base/say.h"
 #include "bundle/bundle.h"
 #include "bundle/redact.h"
+#include "cli/again.h"
 #include "cli/assets.h"
 #include "cli/job.h"
 #include "cli/name_map.h"
@@ -195,6 +196,16 @@ void job_stage_run(struct job *job)
     write_telemetry(job);
 }
 
+/* As a shell takes it: only a word that it would read otherwise is quoted. */
+static void put_word(struct buf *out, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./=:,@%+-";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0')
+        buf_puts(out, word);
+    else
+        again_quote(out, word);
+}
+
 /* Redacted as a list, as in run.json: the end of a word shows where a prompt ends. */
 static int command_line(const struct job *job, struct buf *out)
 {
@@ -208,7 +219,7 @@ static int command_line(const struct job *job, struct buf *out)
     {
         if (word != words->child)
             buf_putc(out, ' ');
-        buf_puts(out, cJSON_IsString(word) ? word->valuestring : "");
+        put_word(out, cJSON_IsString(word) ? word->valuestring : "");
     }
     cJSON_Delete(words);
     return r;

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import urllib.parse
 
 import support
@@ -98,6 +99,12 @@ class Issue(support.BundleCase):
                 self.assertNotIn(word, text)
                 self.assertIn(word, body)
         self.assertIn("\n#### What to try", "\n" + outside_of_code(self.made()["body"])[0])  # the one that is ours stays a text
+
+    def test_the_command_can_be_pasted(self):
+        words = ["/bin/sh", "-c", "ulimit -c 0; kill -ABRT $$", "it's", "", "--size=4"]
+        issue = self.verb("issue", "--json", self.only_bundle(self.run_it(*words)).path)
+        block = re.search(r"```text\n(/bin/sh .*)\n```", json.loads(issue.stdout)["body"])
+        self.assertEqual(shlex.split(block.group(1)), words)
 
     def test_wrong_use(self):
         done = self.verb("issue", "--for", "nobody", self.bundle.path)
