@@ -119,7 +119,9 @@ static void print_help(void)
 /* "--batch_size 1..64", "--batch_size=1..64" */
 static int read_range(struct fit_job *job, struct rc_err *err)
 {
-    const char *text = job->vary != NULL ? job->vary : "";
+    const char *text = job->vary;
+    if (text == NULL)
+        return rc_err_set(err, -EINVAL, "--vary is missing: the option to vary, like --vary=\"--batch_size 1..64\"");
     size_t name = strcspn(text, " =");
     const char *at = text + name + strspn(text + name, " =");
     uint64_t min = 0;
@@ -255,7 +257,8 @@ static void say_doubts(const struct fit_job *job)
                        "rocmcrash: %lld needs less memory than %lld: a value above may run, too",
                        (long long)larger, (long long)smaller);
     if (fails != NULL && strcmp(fails->outcome.key, "GPU memory") != 0)
-        (void)say_line(stdout, "rocmcrash: the failure above it is no lack of GPU memory: %s", fails->outcome.key);
+        (void)say_line(stdout, "rocmcrash: the failure %sis no lack of GPU memory: %s",
+                       job->fit.passed < job->fit.min ? "" : "above it ", fails->outcome.key);
 }
 
 static void print_result(const struct fit_job *job)

@@ -184,8 +184,11 @@ static int choose(struct try_job *job, const struct try_verdict *verdict, struct
     ssize_t len = asset_read("changes.tsv", &rows, err);
     if (len < 0)
         return (int)len;
-    return changes_choose(changes, changes->count + SUGGESTED_MAX, rows, verdict->class_name,
-                          verdict->runner_up, verdict->facts, err);
+    int r = changes_choose(changes, changes->count + SUGGESTED_MAX, rows, verdict->class_name,
+                           verdict->runner_up, verdict->facts, err);
+    return r == 0 && changes->count == 0
+               ? rc_err_set(err, -ENOENT, "no change is known that fits %s: name one (--with=NAME=VALUE)", verdict->class_name)
+               : r;
 }
 
 /* Without a bundle nobody has seen the command fail yet, so it is run until it does. */
@@ -202,8 +205,7 @@ static int run_until_failure(struct try_job *job, struct rc_err *err)
         facts_free(verdict.facts);
     }
     if (r == 0 && !failed && !stop)
-        r = rc_err_set(err, -ENOENT, "none of %u runs failed: name a change to try (--with NAME=VALUE)",
-                       job->count);
+        r = rc_err_set(err, -ENOENT, "the command did not fail in %u runs: there is nothing to try", job->count);
     return r;
 }
 
@@ -299,8 +301,7 @@ static int try_command(struct try_job *job, const char *bundle, struct rc_err *e
     take_signals();
     r = choose_changes(job, bundle, err);
     if (r == 0 && !stop && job->experiment.changes.count == 0)
-        r = rc_err_set(err, -ENOENT, "no change of changes.tsv fits '%s': name one (--with NAME=VALUE)",
-                       job->experiment.class_name);
+        r = rc_err_set(err, -ENOENT, "the failure left no facts to choose a change by: name one (--with=NAME=VALUE)");
     if (r == 0)
         r = run_campaign(job, err);
     if (r < 0 && job->experiment.campaign.rounds == 0)

@@ -236,6 +236,13 @@ class Budgets(TryCase):
         self.assertIn("undecided within the budget", out)
         self.assertEqual(err.count("failed: exit code 3"), 2)
 
+    def test_nothing_to_try(self):
+        bundle = self.only_bundle(self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -ABRT $$"))
+        err = self.try_it("--yes", bundle.path, status=2)[1]
+        self.assertIn("no change is known that fits app-bug: name one (--with=NAME=VALUE)", err)
+        err = self.try_it("--runs=2", "--", "true", status=2)[1]
+        self.assertIn("the command did not fail in 2 runs: there is nothing to try", err)
+
     def test_time(self):
         """--for also ends a run that goes on. That run counts for nothing."""
         out, err = self.try_it("--for", "1s", "--with", "A=1", "--", "sleep", "1000", status=1)
@@ -370,6 +377,10 @@ if "6" in sys.argv and not os.path.exists({self.path("failed")!r}):
         out = self.fit("--vary", "--size", "4..6", message="ValueError: odd\n")
         self.assertIn("--size 5 is the largest value that runs; 6 fails", out)
         self.assertIn("no lack of GPU memory: exit code 1", out)
+
+    def test_no_value_runs(self):
+        out = self.fit("--vary", "--size=4..6", limit=0, message="ValueError: odd\n", status=1)
+        self.assertIn("rocmcrash: the failure is no lack of GPU memory: exit code 1\n", out)
 
     def test_what_an_engine_says_would_fit(self):
         """vLLM's message has the length of the context that fits: it is tried next; bisection would need 17 runs."""
