@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/say.h"
 #include "launch/snapshot.h"
 #include "record/shared.h"
 
@@ -57,6 +58,9 @@ int await_next(struct await *a, char *why, unsigned size)
                                               .step_ms = CONDITION_TIME_UNKNOWN};
         const struct condition_watch *crossed =
             conditions_turn(&a->watches, a->shared, &times, clock_mono_ns());
+        const struct condition_watch *unread = conditions_unread(&a->watches, clock_mono_ns());
+        if (unread != NULL)
+            (void)say_line(stderr, "rocmcrash: --watch=%s: that cannot be read here", unread->condition.text);
         if (crossed == NULL)
             continue;
         condition_tell(crossed, why, size);

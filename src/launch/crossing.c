@@ -36,6 +36,9 @@ void crossing_turn(struct crossing *c, struct shared *shared, const struct launc
         .idle_ms = still_ms, .silent_ms = silence_turn(&c->silence, shared, relays), .step_ms = step_ms(shared)};
     const struct condition_watch *crossed =
         conditions_turn(&c->watches, shared, &times, clock_mono_ns());
+    const struct condition_watch *unread = conditions_unread(&c->watches, clock_mono_ns());
+    if (unread != NULL && !options->quiet)
+        (void)say_line(stderr, "rocmcrash: --bundle-at=%s: that cannot be read here", unread->condition.text);
     if (crossed == NULL)
         return;
     condition_tell(crossed, why, sizeof why);

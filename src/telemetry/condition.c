@@ -48,6 +48,7 @@ static const struct quantity {
     {"step", NONE, NONE, SCOPE_HOST, LARGEST, UNIT_SECONDS, 1, false, STEP},
 };
 
+#define UNREAD_AFTER_S 3u
 #define QUANTITIES (sizeof quantities / sizeof quantities[0])
 
 /* --- the text --- */
@@ -73,7 +74,7 @@ static const char *units_of(const struct quantity *q)
 {
     switch (q->unit) {
     case UNIT_BYTES:
-        return q->total != NONE ? "% or a size like 10GiB" : "a size like 10GiB";
+        return q->total != NONE ? "% (0 to 100) or a size like 10GiB" : "a size like 10GiB";
     case UNIT_SECONDS:
         return "a time like 120s or 10m";
     case UNIT_DEGREES:
@@ -81,9 +82,9 @@ static const char *units_of(const struct quantity *q)
     case UNIT_WATTS:
         return "watts like 300W";
     case UNIT_PERCENT:
-        return "%";
+        return "% (0 to 100)";
     default:
-        return q->total != NONE ? "% or a number" : "a number";
+        return q->total != NONE ? "% (0 to 100) or a number" : "a number";
     }
 }
 
@@ -156,7 +157,7 @@ static int parse_one(const char *text, struct condition *ret, struct rc_err *err
     if (isdigit((unsigned char)number[0]))
         ret->threshold = strtod(number, &rest);
     if (rest == NULL || !isfinite(ret->threshold) || number[1] == 'x' || number[1] == 'X' || parse_unit(rest, growth, ret) < 0 ||
-        !allows(q, ret->unit))
+        !allows(q, ret->unit) || (ret->unit == UNIT_PERCENT && ret->threshold > 100))
         return rc_err_set(err, -EINVAL, "'%.40s': %.20s%s is compared with %s", text, q->name,
                           growth ? "_growth" : "",
                           growth ? "a growth like 1GiB/min or 10MiB/s" : units_of(q));
@@ -370,6 +371,8 @@ const struct condition_watch *conditions_turn(struct condition_watches *ws,
 {
     const struct condition_watch *crossed = NULL;
     size_t length = 0;
+    if (ws->begun_ns == 0)
+        ws->begun_ns = now_ns;
     while (ws->count > 0 &&
            (length = ring_read(&shared->samples, &ws->cursor, ws->chunk, CHUNK_BYTES, NULL)) > 0)
         take_all(ws, length);
@@ -384,6 +387,20 @@ const struct condition_watch *conditions_turn(struct condition_watches *ws,
             crossed = w;
     }
     return crossed;
+}
+
+const struct condition_watch *conditions_unread(struct condition_watches *ws, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < ws->count; i++) {
+        struct condition_watch *w = &ws->list[i];
+        uint64_t after_s = UNREAD_AFTER_S + w->condition.growth_s;
+        if (w->ever_known || w->told || quantities[w->condition.quantity].time != BY_SAMPLES ||
+            now_ns - ws->begun_ns < after_s * 1000000000u)
+            continue;
+        w->told = true;
+        return w;
+    }
+    return NULL;
 }
 
 static void tell_value(const struct condition_watch *w, char *out, size_t size)

@@ -59,7 +59,7 @@ struct condition_watch {
         double value;
     } past[16]; /* of a growth, the oldest first */
     unsigned past_count;
-    bool holds, known, ever_known;
+    bool holds, known, ever_known, told;
     double value; /* at the last look */
 };
 
@@ -76,7 +76,7 @@ struct condition_watches {
     unsigned count;
     struct condition_watch *list; /* room for CONDITIONS_MAX */
     unsigned char *chunk;         /* of the sample ring */
-    uint64_t cursor;
+    uint64_t cursor, begun_ns;
 };
 
 /* -EINVAL with *err, which names what is possible. */
@@ -96,6 +96,8 @@ bool conditions_watch(struct condition_watches *watches, const struct condition_
 const struct condition_watch *conditions_turn(struct condition_watches *watches,
                                               const struct shared *shared,
                                               const struct condition_times *times, uint64_t now_ns);
+/* A condition whose counter was in no sample of the first seconds; each is given once. NULL = none. */
+const struct condition_watch *conditions_unread(struct condition_watches *watches, uint64_t now_ns);
 /* "vram>90% (it is 93.1 %)" */
 void condition_tell(const struct condition_watch *watch, char *out, unsigned size);
 

@@ -226,6 +226,15 @@ class SnapWatch(WatchCase):
         self.assertEqual((snap.returncode, self.bundles()), (2, []))
         self.assertRegex(err, "ended before the condition held|never known")
 
+    def test_what_cannot_be_read_is_said_at_the_start(self):
+        process = self.live(self.GROWS)
+        os.mkdir(self.path("empty"))
+        snap = subprocess.Popen([ROCMCRASH, "snap", "--sysroot", self.path("empty"), "--watch=vram>90%,rss>900GiB", str(process.pid)],
+                                env=self.environ, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(snap.communicate)
+        self.addCleanup(snap.kill)
+        self.assertEqual(snap.stderr.readline(), "rocmcrash: --watch=vram>90%: that cannot be read here\n")
+
     def test_wrong_words(self):
         for words in (("--watch=vram", "1"), ("--watch=", "1"), ("--times=2", "1"), ("--times=0", "--watch=rss>1GiB", "1"),
                       ("--times=x", "--watch=rss>1GiB", "1")):

@@ -74,6 +74,7 @@ static void test_texts(void **state)
         {"rss_growth>10MB/s", true}, {"idle>120s", true},        {"idle>10m", true},
         {"temperature>95C", true},   {"power<20W", true},        {"fds>1000", true},
         {"fds>90%", true},           {"memory>95%", true},       {"busy<5%", true},
+        {"vram>100%", true},         {"vram>101%", false},       {"busy>200%", false},        {"vram<200%", false},
         {"vram>90%,idle>1h", true},  {"", false},                {"vram", false},
         {">90%", false},             {"vram>", false},           {"vram>90", false},
         {"vram>>90%", false},        {"vram=90%", false},        {"vram>-1%", false},
