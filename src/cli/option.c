@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -51,9 +52,10 @@ int option_colour(const struct option_def *option, void *field, const char *valu
 
 int option_sysroot(const struct option_def *option, void *field, const char *value, struct rc_err *err)
 {
-    (void)option;
     (void)field;
-    (void)err;
+    struct stat st;
+    if (stat(value, &st) != 0 || !S_ISDIR(st.st_mode))
+        return rc_err_set(err, -EINVAL, "--%s: there is no folder '%s'", option->name, value);
     fs_set_sysroot(value);
     return setenv("ROCMCRASH_SYSROOT", value, 1) == 0 ? 0 : -errno;
 }

@@ -300,6 +300,20 @@ static bool is_no_folder(void *path)
     return errno == ENOENT || errno == ENOTDIR;
 }
 
+/* The options that the user gave now: a setting of the site stops no run. */
+static int check_options(const struct command_line *given)
+{
+    const char *site = given->launch.site;
+    const char *program = given->launch.event_to;
+    if (site != NULL && bounded_ask(is_no_folder, (void *)(uintptr_t)site, FOLDER_MS))
+        (void)say_line(stderr, "rocmcrash: --site: there is no folder '%s'", site);
+    else if (program != NULL && !suggest_finds(program))
+        (void)say_line(stderr, "rocmcrash: --event-to: cannot find '%s'", program);
+    else
+        return 0;
+    return LAUNCH_EXIT_OWN_FAILURE;
+}
+
 /* Said before a run of days, not after it. */
 static int check_command(const struct command_line *line, char *argv[], int at)
 {
@@ -340,6 +354,8 @@ static int run(int argc, char *argv[])
     }
     if (line.version)
         return print_version();
+    if (check_options(&line) != 0)
+        return LAUNCH_EXIT_OWN_FAILURE;
     line = (struct command_line){.launch = {.follow = FOLLOW_STDERR}};
     if (take_settings(&line) < 0)
         return LAUNCH_EXIT_OWN_FAILURE;

@@ -70,6 +70,11 @@ static bool is_in_path(const char *word)
     }
 }
 
+bool suggest_finds(const char *word)
+{
+    return strchr(word, '/') != NULL ? access(word, X_OK) == 0 : is_in_path(word);
+}
+
 static bool ends_with(const char *word, const char *end)
 {
     size_t len = strlen(word);

@@ -82,6 +82,15 @@ class Config(support.Case):
         self.assertIn("ROCMCRASH_TRACE: --trace is", self.verb("--", "touch", mark, cwd=self.folder).stderr)
         self.assertFalse(os.path.exists(mark))
 
+    def test_what_is_not_there_is_told_before_the_program_runs(self):
+        for option, told in (("--site=/nonexist", "--site: there is no folder '/nonexist'"),
+                             ("--sysroot=/nonexist", "--sysroot: there is no folder '/nonexist'"),
+                             ("--event-to=/nonexist", "--event-to: cannot find '/nonexist'"),
+                             ("--event-to=nosuch-program", "--event-to: cannot find 'nosuch-program'")):
+            done = self.verb(option, "--", "echo", "ran")
+            self.assertEqual((done.returncode, done.stdout), (125, ""), option)
+            self.assertIn(told, done.stderr)
+
     def test_help_needs_no_good_file(self):
         self.say(self.own, "nonsense")
         for words in (["--help"], ["--version"], ["help"], ["list", "--help"], ["verify", "--help"]):
