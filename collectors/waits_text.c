@@ -234,7 +234,7 @@ static const char *kernel_place(const struct wait_thread *t, char *out, size_t s
 void waits_phrase(const struct wait_thread *t, const char *fds, char *out, size_t size)
 {
     static const char *const phrases[] = {
-        [WAIT_UNKNOWN] = "sleeps; for what may not be read", [WAIT_RUNS] = "runs on the CPU",
+        [WAIT_UNKNOWN] = "sleeps; what it waits for may not be read", [WAIT_RUNS] = "runs on the CPU",
         [WAIT_STOPPED] = "is stopped by a signal", [WAIT_LOCK] = "waits for a lock",
         [WAIT_SLEEP] = "sleeps for a time",
         [WAIT_RESUMED] = "waits for a time, or for something with a time limit",

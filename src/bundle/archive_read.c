@@ -272,6 +272,9 @@ int bundle_open(const char *path, struct rc_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return fd;
     bool folder = S_ISDIR(st.st_mode);
+    bool unpacked = folder && faccessat(fd, "manifest.json", F_OK, 0) == 0;
     (void)close(fd);
+    if (unpacked)
+        return rc_err_set(err, -EISDIR, "'%s' " BUNDLE_UNPACKED, path);
     return rc_err_set(err, folder ? -EISDIR : -EINVAL, "'%s' is not a regular file", path);
 }

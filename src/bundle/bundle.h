@@ -87,6 +87,8 @@ int bundle_write(const char *stage_dir, const char *name, const char *output_dir
  * the manifest is there with its size and SHA-256, and that there is no other file. 0 = good;
  * -EBADMSG = bad, and *err says why; another -errno = the bundle could not be read. */
 int bundle_verify(const char *path, struct rc_err *err);
+/* The message about a folder with a bundle's files. */
+#define BUNDLE_UNPACKED "is an unpacked bundle: pack it again, 'tar -czf NAME.tar.gz FOLDER'"
 /* SHA-256 in hexadecimal. */
 #define BUNDLE_DIGEST_SIZE 65
 void bundle_digest(const void *data, size_t len, char hex[BUNDLE_DIGEST_SIZE]);

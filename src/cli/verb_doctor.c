@@ -20,6 +20,7 @@
 #include "cli/doctor_collect.h"
 #include "cli/json_print.h"
 #include "cli/option.h"
+#include "cli/suggest.h"
 #include "cli/verbs.h"
 #include "diagnose/computed.h"
 #include "diagnose/doctor.h"
@@ -233,6 +234,10 @@ int verb_doctor(int argc, char *argv[])
     if (at < 0 || (argv[at] != NULL && !has_command)) {
         (void)say_line(stderr, "rocmcrash: %s",
                       at < 0 ? err.msg : "usage: rocmcrash doctor [OPTIONS] [-- COMMAND...]");
+        return VERB_EXIT_USAGE;
+    }
+    if (has_command && !suggest_finds(argv[at])) {
+        (void)say_line(stderr, "rocmcrash: cannot find '%s'", argv[at]);
         return VERB_EXIT_USAGE;
     }
     struct doctor_rules *rules = read_rules(line.rules, &err);

@@ -369,6 +369,8 @@ static int make_torch(struct export *e, struct rc_err *err)
     unsigned lumped = 0;
     buf_init(&e->out, TRACE_MAX);
     ssize_t len = bundle_read_file(e->bundle, "hook/snapshot.json", FILE_MAX, &text, err);
+    if (len == -ENOENT && access(e->bundle, R_OK) == 0)
+        return rc_err_set(err, -ENOENT, "the run has no snapshot of PyTorch's allocator");
     if (len < 0)
         return (int)len;
     int r = export_torch(text, &e->out, &lumped, err);

@@ -156,10 +156,16 @@ int verb_issue(int argc, char *argv[])
     if (path == NULL)
         return VERB_EXIT_USAGE;
     int r = make_issue(&line, path, &err);
-    if (r < 0) {
+    if (r < 0 && line.json && err.msg[0] != '\0') {
+        cJSON *json = cJSON_CreateObject();
+        (void)cJSON_AddStringToObject(json, "path", path);
+        (void)cJSON_AddStringToObject(json, "error", err.msg);
+        (void)json_print(json, JSON_LINE);
+    } else if (r < 0) {
         verb_complain(path, &err);
-        return r == -ESRCH ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
     }
+    if (r < 0)
+        return r == -ESRCH ? VERB_EXIT_USAGE : VERB_EXIT_FAILED;
     verb_tell_damage(path);
     return VERB_EXIT_OK;
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/fs.h"
@@ -22,6 +23,7 @@
 #include "cli/rank_record.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
+#include "diagnose/tree.h"
 #include "record/rundir.h"
 
 #define VERDICT_MAX ((size_t)1 << 20)
@@ -190,6 +192,14 @@ static int list_own_folders(struct list_line *line, struct rc_err *err)
     return r < 0 ? r : 0;
 }
 
+static void tell_classes(const char *wrong)
+{
+    struct buf classes = BUF_INIT;
+    tree_class_names(&classes);
+    (void)say_line(stderr, "rocmcrash: --class is one of %s; not '%s'", buf_str(&classes), wrong);
+    buf_release(&classes);
+}
+
 int verb_list(int argc, char *argv[])
 {
     struct list_line line = {.rows = 0};
@@ -199,6 +209,10 @@ int verb_list(int argc, char *argv[])
     struct prune_limit limit = {0, 0, 0};
     if (at >= 0 && line.prune != NULL && prune_limit_read(line.prune, &limit, &err) < 0)
         at = -EINVAL;
+    if (at >= 0 && line.class_name != NULL && !tree_is_class(line.class_name)) {
+        tell_classes(line.class_name);
+        return VERB_EXIT_USAGE;
+    }
     if (at < 0) {
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
         return VERB_EXIT_USAGE;

@@ -99,7 +99,7 @@ static void add_page(const char *path, const char *text, const struct show_line 
     buf_release(&page);
 }
 
-/* {"path":...,"verdict":{...}} on a line. */
+/* {"path":...,"verdict":{...}} on a line, or "error" as 'verify' has it. */
 static int print_json(const char *path)
 {
     struct rc_err err = {""};
@@ -108,18 +108,29 @@ static int print_json(const char *path)
     cJSON *verdict = len >= 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     if (len >= 0 && !cJSON_IsObject(verdict))
         (void)rc_err_set(&err, -EBADMSG, "verdict.json in it is no JSON object");
-    if (!cJSON_IsObject(verdict)) {
-        cJSON_Delete(verdict);
-        verb_complain(path, &err);
-        return VERB_EXIT_FAILED;
-    }
     cJSON *row = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(row, "path", path);
+    if (!cJSON_IsObject(verdict)) {
+        cJSON_Delete(verdict);
+        (void)cJSON_AddStringToObject(row, "error", err.msg);
+        (void)json_print(row, JSON_LINE);
+        return VERB_EXIT_FAILED;
+    }
     if (!cJSON_AddItemToObject(row, "verdict", verdict))
         cJSON_Delete(verdict);
     bool ok = json_print(row, JSON_LINE) == 0;
     verb_tell_damage(path);
     return ok ? VERB_EXIT_OK : VERB_EXIT_FAILED;
+}
+
+static void tell_headings(const char *path, const char *markdown, const char *word)
+{
+    struct buf names = BUF_INIT;
+    for (const char *at = markdown; at != NULL && *at != '\0'; at = strchr(at, '\n') != NULL ? strchr(at, '\n') + 1 : NULL)
+        if (strncmp(at, "## ", 3) == 0)
+            buf_printf(&names, "%s%.*s", names.len > 0 ? ", " : "", (int)strcspn(at + 3, "\n"), at + 3);
+    (void)say_line(stderr, "rocmcrash: '%s': no heading has '%s'; the headings: %s", path, word, buf_str(&names));
+    buf_release(&names);
 }
 
 static int show_one(const char *path, const struct show_line *line, struct buf *out)
@@ -135,6 +146,10 @@ static int show_one(const char *path, const struct show_line *line, struct buf *
         say_clean(out, text, strlen(text));
     else
         add_page(path, text, line, out);
+    if (line->section != NULL && out->len == before) {
+        tell_headings(path, text, line->section);
+        return VERB_EXIT_FAILED;
+    }
     if (out->len > before && out->data[out->len - 1] != '\n')
         buf_putc(out, '\n');
     if (!line->all && !line->raw && line->section == NULL)

@@ -80,14 +80,17 @@ static int add_facts_file(struct facts *facts, const char *path, struct rc_err *
 typedef void (*text_reader)(struct facts *, const char *, size_t, const char *);
 
 static int add_text_file(struct facts *facts, const char *path, text_reader reader,
-                         const char *source, struct rc_err *err)
+                         const char *source, bool alone, struct rc_err *err)
 {
     RC_AUTO_FREE char *text = NULL;
     size_t len = 0;
     char note[160];
     int r = input_read_log(path, LOG_MAX, &text, &len, note, sizeof note, err);
+    const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
+    if (r == 0 && len == 0 && alone)
+        r = rc_err_set(err, -ENODATA, "'%s' is empty: there is nothing to judge", name);
     if (r == 0 && note[0] != '\0')
-        (void)say_line(stderr, "rocmcrash: '%s' %s", strcmp(path, "-") == 0 ? "stdin" : path, note);
+        (void)say_line(stderr, "rocmcrash: '%s' %s", name, note);
     if (r == 0)
         reader(facts, text, len, source);
     return r;
@@ -305,9 +308,9 @@ static int add_logs(struct facts *facts, const struct triage_line *line, struct 
     if (line->kernel_log != NULL)
         (void)facts_set_boolean(facts, "kmsg.readable", FACT_STATIC, true, line->kernel_log);
     if (r == 0 && line->kernel_log != NULL)
-        r = add_text_file(facts, line->kernel_log, kernel_text_to_facts, "kernel log", err);
+        r = add_text_file(facts, line->kernel_log, kernel_text_to_facts, "kernel log", false, err);
     if (r == 0 && line->env != NULL)
-        r = add_text_file(facts, line->env, environment_to_facts, "environment", err);
+        r = add_text_file(facts, line->env, environment_to_facts, "environment", false, err);
     return r;
 }
 
@@ -388,6 +391,10 @@ static int triage_directory(const char *path, const struct tree *tree,
         free(entries[i]);
     }
     free(entries);
+    char manifest[FS_PATH_MAX + 16];
+    (void)snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
+    if (judged == 0 && access(manifest, F_OK) == 0)
+        return rc_err_set(err, -EISDIR, "'%s' " BUNDLE_UNPACKED, path);
     if (judged == 0)
         return rc_err_set(err, -ENOENT, "there is no bundle (*.tar.gz) in '%s'", path);
     return failed > 0 ? -EIO : 0;
@@ -419,6 +426,7 @@ static int triage_texts(const struct triage_line *line, char *const files[],
 {
     struct facts *facts = facts_new();
     int r = facts == NULL ? -ENOMEM : 0;
+    bool alone = files[0] != NULL && files[1] == NULL && line->facts == NULL && line->kernel_log == NULL && line->env == NULL;
     if (r == 0 && line->facts != NULL)
         r = add_facts_file(facts, line->facts, err);
     for (int i = 0; r == 0 && files[i] != NULL; i++) {
@@ -427,7 +435,7 @@ static int triage_texts(const struct triage_line *line, char *const files[],
                            files[i]);
         else
             r = add_text_file(facts, files[i], text_to_facts,
-                              i == 0 ? "stderr" : "further text", err);
+                              i == 0 ? "stderr" : "further text", alone, err);
     }
     if (r == 0)
         r = add_logs(facts, line, err);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "diagnose/tree_loader.h"
 
 static const char *const classes[] = {
@@ -77,16 +78,26 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
     return 0;
 }
 
-/* A site may add classes of its own, "site-...". */
-static int check_class(const struct loader *l, const char *name)
+bool tree_is_class(const char *name)
 {
     if (strncmp(name, "site-", strlen("site-")) == 0)
-        return 0;
+        return true;
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         if (strcmp(classes[i], name) == 0)
-            return 0;
+            return true;
     }
-    return loader_wrong(l, name, "no such class '%s'", name);
+    return false;
+}
+
+void tree_class_names(struct buf *out)
+{
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        buf_printf(out, "%s%s", i > 0 ? ", " : "", classes[i]);
+}
+
+static int check_class(const struct loader *l, const char *name)
+{
+    return tree_is_class(name) ? 0 : loader_wrong(l, name, "no such class '%s'", name);
 }
 
 static int read_confidence(const struct loader *l, const cJSON *object, struct tree_node *node)

@@ -212,6 +212,10 @@ struct tree {
     char **input;
 };
 
+/* A class of this tree, or one that a site may add ("site-..."). */
+bool tree_is_class(const char *name);
+/* Appends "gtt-limit, capacity, ...". */
+void tree_class_names(struct buf *out);
 /* The label of a fact in the tree, else its name. */
 const char *tree_label(const struct tree *tree, const char *name);
 

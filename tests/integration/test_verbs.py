@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 import unicodedata
 
 try:
@@ -231,6 +232,36 @@ class Verbs(support.Case):
                 self.assertEqual((done.returncode, done.stderr.count(b"No space left on device")), (FAILED, 1), done.stderr)
                 lines = [line for line in done.stderr.splitlines() if re.match(rb"rocmcrash: (?!this text makes public|replaced: )", line)]
                 self.assertEqual((len(lines), b"attach" in done.stderr), (1, False), done.stderr)
+
+    def test_what_is_not_there_is_told(self):
+        for words, status, told in ((("list", "--class=foo"), USAGE, r"--class is one of .*page-fault, .*; not 'foo'"),
+                                    (("list", "--class="), USAGE, "--class is one of"),
+                                    (("show", "--section", "nothing", self.bundle.path), FAILED, "no heading has 'nothing'; the headings: .*Memory, "),
+                                    (("doctor", "--", "nosuch-command"), USAGE, "cannot find 'nosuch-command'"),
+                                    (("doctor", "--", "./nosuch"), USAGE, "cannot find './nosuch'"),
+                                    (("export", "--torch", "-o", "x", self.bundle.path), FAILED, "the run has no snapshot of PyTorch's allocator"),
+                                    (("fit", "--", "true"), USAGE, "--vary is missing")):
+            with self.subTest(words=words):
+                done = self.verb(*words)
+                self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+                self.assertRegex(done.stderr, told)
+
+    def test_a_failure_as_json(self):
+        """As 'verify' has it: what failed is an object, too."""
+        for verb in ("show", "issue", "verify"):
+            done = self.verb(verb, "--json", "nofile")
+            document = json.loads(done.stdout)
+            self.assertEqual((done.returncode, done.stderr, document["path"]), (FAILED, "", "nofile"))
+            self.assertIn("No such file or directory", document["error"])
+
+    def test_an_unpacked_bundle(self):
+        with tarfile.open(self.good) as tar:
+            tar.extractall(self.path("unpacked"), filter="data")
+        [folder] = os.listdir(self.path("unpacked"))
+        for verb in ("show", "verify", "triage", "issue"):
+            done = self.verb(verb, os.path.join(self.path("unpacked"), folder))
+            self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+            self.assertIn("is an unpacked bundle: pack it again, 'tar -czf NAME.tar.gz FOLDER'", done.stderr)
 
     def test_a_process_of_ours(self):
         """`stacks`, `snap` and `release` take a process. The good input is a process that rocmcrash watches."""

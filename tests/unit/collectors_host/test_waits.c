@@ -73,7 +73,7 @@ static void each_wait_has_its_kind(void **state)
         {{"D", -1, "-", NULL, NULL}, WAIT_BLOCKED,
          "is blocked in the kernel, in a page fault or an unknown call"},
         {{"T", -1, "-", NULL, NULL}, WAIT_STOPPED, "is stopped by a signal"},
-        {{"S", -1, "-", NULL, NULL}, WAIT_UNKNOWN, "sleeps; for what may not be read"},
+        {{"S", -1, "-", NULL, NULL}, WAIT_UNKNOWN, "sleeps; what it waits for may not be read"},
         {{"S", -1, "-", "futex_wait_queue", NULL}, WAIT_LOCK, "waits for a lock"},
     };
     (void)state;
