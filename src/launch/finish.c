@@ -86,8 +86,8 @@ static enum finish_what by_what_was_seen(const struct shared *s, const struct la
         bool unseen = s->stderr_carried.unseen > 0 || (s->ledger_in_use != 0 && is_stderr_unread(s, options));
         if (pattern || silent || unseen || a_process_crashed(s) || was_ended_in_a_hang(s))
             return FINISH_BUNDLE;
-        if (s->plain_matches == 0)
-            return FINISH_NOTHING;
+        if (s->plain_matches == 0) /* a shell reports a signal of its child by a status above 128 */
+            return WEXITSTATUS(status) > 128 ? FINISH_NOTHING : FINISH_HINT;
         return options->bundle_on == BUNDLE_ON_ERROR ? FINISH_BUNDLE : FINISH_HINT;
     }
     if (options->bundle_on == BUNDLE_ON_OOM && inject_python_saw_oom(s))

@@ -17,7 +17,7 @@ struct shared;
 
 enum finish_what {
     FINISH_NOTHING,
-    FINISH_HINT,   /* an error of the program itself: one line on a terminal how to get a bundle */
+    FINISH_HINT,   /* it failed, and no bundle is made of that: one line on a terminal how to get a bundle */
     FINISH_ENDED,  /* somebody asked it to end: a record, if it is a rank of a job; and the line of FINISH_RECORD */
     FINISH_RECORD, /* one line about a swallowed out-of-memory error */
     FINISH_BUNDLE,

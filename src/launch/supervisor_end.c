@@ -202,8 +202,8 @@ void supervisor_finish(struct supervisor *s)
     }
     supervisor_end_recorder(s, what < FINISH_ENDED ? 1 : 2);
     if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
-        (void)dprintf(STDERR_FILENO, "rocmcrash: an error of the program itself, nothing of the GPU: "
-                                     "no bundle (--always makes one)\n");
+        (void)say_line(stderr, "rocmcrash: %s: no bundle (--always makes one)",
+                       s->shared->plain_matches > 0 ? "an error of the program itself" : "it failed without a sign of the GPU");
     if (what < FINISH_ENDED)
         return;
     enum loader_variables aside = LOADER_VARIABLES_ALL;

@@ -156,13 +156,13 @@ class Policy(support.Case):
                                     "sys.stderr.flush()\nimport time; time.sleep(0.3)\nos.kill(os.getpid(), 15)"))
 
     def test_a_terminal_is_told_how_to_get_one(self):
-        command = [ROCMCRASH, "--output-dir", self.outdir, "--", PYTHON, "-c", PLAIN["value"]]
-        status, text = self.on_terminal(command, self.environ)
-        self.assertEqual(status, 1)
-        lines = [line for line in text.splitlines() if line.startswith("rocmcrash:")]
-        self.assertEqual(len(lines), 1, text)
-        self.assertIn("--always", lines[0])
-        self.assertEqual(self.bundles(), [])
+        for code, told in ((PLAIN["value"], "an error of the program itself"), ("import sys; sys.exit(1)", "it failed without a sign of the GPU"),
+                           ("import sys; sys.exit(130)", None)):
+            command = [ROCMCRASH, "--output-dir", self.outdir, "--", PYTHON, "-c", code]
+            _, text = self.on_terminal(command, self.environ)
+            lines = [line for line in text.splitlines() if line.startswith("rocmcrash:")]
+            self.assertEqual(lines, [f"rocmcrash: {told}: no bundle (--always makes one)"] if told else [], text)
+            self.assertEqual(self.bundles(), [])
 
 
 class Preview(support.Case):
