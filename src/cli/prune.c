@@ -126,8 +126,10 @@ static int prune_kind(struct prune_list *list, const struct prune_limit *limit, 
         from = from == list->count ? i : from; /* all that are older go, too */
         going++;
         freed += item->bytes;
-        (void)say_line(stderr, "rocmcrash: to go: %s", item->path);
     }
+    for (size_t i = list->count; i-- > from;) /* the oldest first, as names in the table above stand */
+        if (list->items[i].kind == kind)
+            (void)say_line(stderr, "rocmcrash: to go: %s", list->items[i].path);
     if (going == 0 || !is_wanted(going, (double)freed, kind, yes, err))
         return going > 0 && err->msg[0] != '\0' ? -EINVAL : 0;
     int result = 0;
