@@ -38,7 +38,7 @@ bool live_process(const char *verb, int argc, char *argv[], int at, pid_t *ret)
 {
     struct rc_err err = {""};
     if (at != argc - 1)
-        (void)say_line(stderr, "rocmcrash: %s needs the number of one process", verb);
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash %s [OPTIONS] PID", verb);
     else if (parse_process(argv[at], ret, &err) < 0)
         (void)say_line(stderr, "rocmcrash: %s: %s", verb, err.msg);
     else

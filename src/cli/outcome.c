@@ -153,7 +153,7 @@ int plain_verb_process(const struct plain_verb *verb, int argc, char *argv[], st
     if (status != OUTCOME_GOES_ON)
         return status;
     if (fs_parse_u64(word, &number) < 0 || number == 0 || number > INT32_MAX) {
-        (void)say_line(stderr, "rocmcrash: %s needs the number of a process", verb->name);
+        (void)say_line(stderr, "rocmcrash: usage: rocmcrash %s", verb->usage);
         return VERB_EXIT_USAGE;
     }
     outcome_begin(outcome, verb->name, json);

@@ -273,6 +273,10 @@ static int help(int argc, char *argv[])
 {
     static char word[] = "--help";
     char *of_verb[] = {argv[0], argv[2], word, NULL};
+    if (argc > 3) {
+        (void)fprintf(stderr, "rocmcrash: usage: rocmcrash help [VERB]\n");
+        return LAUNCH_EXIT_OWN_FAILURE;
+    }
     if (argc < 3 || strcmp(argv[2], "help") == 0 || argv[2][0] == '-') {
         print_help();
         return 0;

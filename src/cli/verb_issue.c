@@ -150,7 +150,7 @@ int verb_issue(int argc, char *argv[])
         options_help(issue_options);
         return VERB_EXIT_OK;
     }
-    static const char usage[] = "rocmcrash issue [--for=TRACKER] [--json] BUNDLE";
+    static const char usage[] = "rocmcrash issue [OPTIONS] [BUNDLE]";
     RC_AUTO_FREE char *newest = NULL;
     const char *path = input_one_bundle(argc, argv, at, usage, &err, &newest);
     if (path == NULL)

@@ -133,7 +133,7 @@ int verb_open(int argc, char *argv[])
         options_help(open_options);
         return VERB_EXIT_OK;
     }
-    static const char usage[] = "rocmcrash open [--output=FILE] [--print] [--json] BUNDLE";
+    static const char usage[] = "rocmcrash open [OPTIONS] [BUNDLE]";
     if (at >= 0 && line.json && line.output != NULL && strcmp(line.output, "-") == 0)
         at = rc_err_set(&err, -EINVAL, "stdout cannot have both: the page (--output=-) and JSON");
     RC_AUTO_FREE char *newest = NULL;

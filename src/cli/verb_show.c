@@ -197,6 +197,6 @@ int verb_show(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     if (at < argc)
         return show_all(argc - at, argv + at, &line);
-    RC_AUTO_FREE char *newest = input_newest_bundle("rocmcrash show [OPTIONS] BUNDLE...");
+    RC_AUTO_FREE char *newest = input_newest_bundle("rocmcrash show [OPTIONS] [BUNDLE...]");
     return newest != NULL ? show_all(1, &newest, &line) : VERB_EXIT_USAGE;
 }

@@ -74,7 +74,7 @@ static void print_help(void)
                  "'step' are for --bundle-at of a run only.\n");
     for (char *at = names, *end; *at != '\0'; at = end) {
         end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
-        (void)say_line(stdout, "  %.*s", (int)(end - at), at);
+        (void)say_line(stdout, "  %.*s", (int)(end - at) - (*end != '\0'), at); /* without the blank */
     }
 }
 

@@ -20,7 +20,7 @@ struct watch_line {
 };
 
 static const struct option_def watch_options[] = {
-    {"hang-after", 0, "TIME", "bundle it, too, when it stands still for so long (300s)",
+    {"hang-after", 0, "TIME", "bundle it, too, when it stands still for so long (say 300s); else never",
      option_time_ms, offsetof(struct watch_line, launch.hang_after_ms)},
     {"bundle-at", 0, "COND", "a bundle when vram>90%, gtt_growth>1GiB/min, idle>120s, ...",
      option_conditions_outside, offsetof(struct watch_line, launch.bundle_at)},

@@ -129,7 +129,7 @@ static void fact_rows(const struct facts *facts, const char *const *prefixes, bo
     if (more > 0)
         buf_printf(out, "\n%zu more in facts.json.\n", more);
     if (rows > 0 && absent > 0)
-        buf_printf(out, "\n%zu more are absent; facts.json says why.\n", absent);
+        buf_printf(out, "\n%zu more %s absent; facts.json says why.\n", absent, absent == 1 ? "is" : "are");
 }
 
 void report_fact_table(const struct facts *facts, const char *const *prefixes, size_t rows_max,

@@ -36,9 +36,9 @@ void report_account(const struct report_input *in, struct buf *out);
 /* The program's output and the frames of its crash: texts for code blocks. */
 void report_program_said(const struct report_input *in, struct buf *out);
 void report_frames(const struct report_input *in, struct buf *out);
-/* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */
 /* "" = no ranks are known. Plain text. */
 void report_ranks(const struct facts *facts, struct buf *out);
+/* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */
 void report_run_line(const struct report_input *in, struct buf *out);
 /* "`HIP_VISIBLE_DEVICES=0`, `PYTORCH_ALLOC_CONF=...`": variables that were set and matter. */
 void report_settings_line(const struct report_input *in, struct buf *out);

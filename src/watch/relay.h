@@ -11,8 +11,9 @@
  *
  * The supervisor S plans before it forks any process, and keeps the read ends open while it lives. So
  * the death of O breaks nothing: S forks another O with the same struct. Bytes move between kernel
- * buffers by splice(2) only, so a SIGKILL of O neither loses nor doubles any (up to 64 KiB of the copy
- * that is matched may then be doubled). The calls of each process:
+ * buffers by splice(2), so a SIGKILL of O neither loses nor doubles any (up to 64 KiB of the copy
+ * that is matched may then be doubled). Where splice(2) cannot, as to some terminals and sockets, a piece
+ * is written and then discarded: a SIGKILL in between doubles it. The calls of each process:
  *
  *   S  relay_plan                           then forks the tracer T, which forks the target C
  *   C  relay_child_setup                    between fork and exec

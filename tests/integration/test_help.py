@@ -50,6 +50,18 @@ class Help(support.Case):
         for verb in ([], *([v] for v in support.verbs())):
             for line in self.help_of(*verb).splitlines():
                 self.assertLessEqual(len(line), READABLE, line)
+                self.assertEqual(line, line.rstrip(), verb)
+
+    def test_usage_has_one_form(self):
+        """A message about a wrong use has the line of the help."""
+        for words, form in ((("show",), "show [OPTIONS] [BUNDLE...]"), (("issue", "a", "b"), "issue [OPTIONS] [BUNDLE]"),
+                            (("open", "a", "b"), "open [OPTIONS] [BUNDLE]"), (("reveal",), "reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]"),
+                            (("snap",), "snap [OPTIONS] PID"), (("watch", "1", "2"), "watch [OPTIONS] PID")):
+            done = self.verb(*words)
+            self.assertEqual(done.returncode, 125, words)
+            self.assertIn(f"rocmcrash: usage: rocmcrash {form}", done.stderr)
+            self.assertIn(f"rocmcrash {form}\n", self.help_of(words[0]))
+        self.assertEqual(self.verb("help", "show", "x").returncode, 125)
 
     def test_exit_statuses_are_told(self):
         for verb in ([], ["triage"], ["doctor"], ["diff"], ["rerun"]):

@@ -60,7 +60,7 @@ ROWS = {
     "open": (USAGE, row("--print {}", json="outcome", writes=("tmp/rocmcrash-page-",)), row("-o - {}")),
     "list": (OK, row("{}", dict.fromkeys(KINDS, FAILED), folder=OK, json="lines")),
     "verify": (USAGE, row("{}", STRICT, json="lines"), row("{} {good}", STRICT)),
-    "triage": (USAGE, row("{}", fifo=OK, json="one"), row("--explain leak {}", fifo=OK), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
+    "triage": (USAGE, row("{}", json="one"), row("--explain leak {}"), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
     "diff": (FAILED, row("{good} {}", nasty=BAD, json="one"), row("{} {}")),  # as diff(1)
     "fleet": (USAGE, row("{}", fifo=FAILED, folder=FAILED, json="one"), row("{} {good}", dict.fromkeys(KINDS, OK), json="one", folder=OK)),
     "doctor": (ANY, row("--facts={}", NOTHING, json="one")),  # as the machine is

@@ -165,7 +165,7 @@ static void other_facts_are_shown(void **state)
                       "s");
     report_other_facts(facts, prefixes, 160, &out);
     assert_says(&out, "| new.thing | `yes` |  | somewhere |");
-    assert_says(&out, "1 more are absent");
+    assert_says(&out, "1 more is absent");
     assert_silent(&out, "gfx90a");
     buf_release(&out);
 }
