@@ -230,10 +230,11 @@ class SnapWatch(WatchCase):
         process = self.live(self.GROWS)
         os.mkdir(self.path("empty"))
         snap = subprocess.Popen([ROCMCRASH, "snap", "--sysroot", self.path("empty"), "--watch=vram>90%,rss>900GiB", str(process.pid)],
-                                env=self.environ, stderr=subprocess.PIPE, text=True)
+                                env=self.environ, stderr=subprocess.PIPE)
         self.addCleanup(snap.communicate)
         self.addCleanup(snap.kill)
-        self.assertEqual(snap.stderr.readline(), "rocmcrash: --watch=vram>90%: that cannot be read here\n")
+        os.set_blocking(snap.stderr.fileno(), False)
+        self.assertEqual(wait_for(snap.stderr.read, "a word"), b"rocmcrash: --watch=vram>90%: that cannot be read here\n")
 
     def test_wrong_words(self):
         for words in (("--watch=vram", "1"), ("--watch=", "1"), ("--times=2", "1"), ("--times=0", "--watch=rss>1GiB", "1"),
