@@ -118,6 +118,24 @@ bool redact_folded_place(const struct redact_text *t, const struct redact_folded
 size_t redact_colour_at(const struct redact_text *t, size_t at);
 size_t redact_line_end(const struct redact_text *t, size_t from);
 
+/* --- redact_dump.c: the bytes of hexadecimal dumps --- */
+
+struct redact_dump_place {
+    uint32_t hex;    /* of the two digits */
+    uint32_t letter; /* 0 = none */
+};
+struct redact_dump {
+    char *p;
+    struct redact_dump_place *place; /* of each byte in the text */
+    size_t len, capacity;            /* len 0 = the text has no dump */
+};
+/* 0 or -ENOMEM. */
+int redact_dump_read(const struct redact_text *t, struct redact_dump *ret);
+void redact_dump_release(struct redact_dump *dump);
+/* Adds the digits and the letters of a span of the dumped bytes. */
+void redact_dump_place(const struct redact_text *t, const struct redact_dump *dump, const struct redact_span *span,
+                       struct redact_spans *out);
+
 /* --- redact_wrap.c: does a token go on in the next line? --- */
 
 bool redact_is_token(char c);

@@ -514,6 +514,30 @@ static int search_folded(struct redactor *r, const struct redact_text *t, bool l
     return e;
 }
 
+/* Secrets only: bytes that are no text look like a name or an address by chance. */
+static int search_dump(struct redactor *r, const struct redact_text *t, bool learning, struct redact_spans *out)
+{
+    struct redact_dump dump;
+    struct redact_spans more = {0};
+    int e = redact_dump_read(t, &dump);
+    if (e < 0 || dump.len == 0)
+        return e;
+    const struct redact_text fourth = {dump.p, dump.len};
+    e = search_once(r, &fourth, learning, true, &more);
+    for (size_t i = 0; e == 0 && i < more.count; i++) {
+        const struct redact_span *span = &more.list[i];
+        if (span->kind != REDACT_SECRET)
+            continue;
+        if (!learning)
+            redact_dump_place(t, &dump, span, out);
+        else if (span->rule != NULL && span->rule->learn)
+            e = redact_learn_span(r, &fourth, span);
+    }
+    free(more.list);
+    redact_dump_release(&dump);
+    return e;
+}
+
 int redact_search(struct redactor *r, const struct redact_text *t, bool learning,
                   struct redact_spans *out)
 {
@@ -539,6 +563,8 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     }
     if (e == 0)
         e = search_folded(r, t, learning, out);
+    if (e == 0)
+        e = search_dump(r, t, learning, out);
     if (e == 0)
         e = failed ? -ENOMEM : out->failed;
     bool more = !learning && !r->is_measured && !keeps_any(r);
