@@ -120,6 +120,11 @@ SECRETS = [
     "xauth add x/unix:0 MIT-MAGIC-COOKIE-1 {hex:32}", "x:\n  password: |\n    {lower:12}\nport: 1", "get(url, auth=('{lower:7}', '{alnum:9}'))",
     "Passwort: {lower:9}", "your password is {alnum:9}, please change it", "license key: {upnum:4}1-{upnum:5}-{upnum:5}-{upnum:5}",
     "--webhook https://ci.example.net/h/{alnum:20}", "TF_VAR_x={alnum:9}", "IBAN DE{digits:20} booked",
+    # in a debugger, below a heading, in a block
+    "$1 = {{host = 0x5581c0 \"x\", passwd = 0x558200 \"{letters:14}\", port = 3306}}", "(gdb) p cfg->token\n$4 = 0x55d2c0 \"{letters:14}\"",
+    "Your emergency scratch codes are:\n  {digits:8}\n  {digits:8}\nKeep them.", "{{'api_key_comfy_org': 'comfyui-{hex:64}'}}",
+    "nats | -----BEGIN USER NKEY SEED-----\nnats | {base32:58}\nnats | ------END USER NKEY SEED------",
+    "Installed product key {upnum:5}-{upnum:5}-{upnum:5}-{upnum:5}-{upnum:5} successfully.",
     # connections and files of secrets
     "postgresql://{lower:6}:{alnum:14}@db.example:5432/x", "mongodb+srv://u:{alnum:16}@c0.example/x", "redis://:{alnum:20}@cache.example/0",
     "amqps://guest:{alnum:12}@mq.example/%2f", "https://{alnum:40}@git.example/x.git", "s3: http_proxy=http://p:{alnum:10}@proxy.example:3128",
