@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names: of bundles, of entries we write and accept, and of text that a terminal may see. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/buf.h"
@@ -11,7 +11,7 @@
 #include "bundle/internal.h"
 
 /* Copies at most `most` characters. A character that is not in [A-Za-z0-9._-] becomes '-'. No
- * leading '.' or '-'. */
+ * leading '.' or '-'. The brackets of a pseudonym ("<user1>.py") part it from letters and digits only. */
 static size_t append_safe(char *out, size_t size, size_t at, const char *text, size_t most)
 {
     size_t start = at;
@@ -19,8 +19,11 @@ static size_t append_safe(char *out, size_t size, size_t at, const char *text, s
         char c = *p;
         bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                     c == '.' || c == '_' || c == '-';
+        bool bracket = c == '<' || c == '>';
         if (!fine)
             c = '-';
+        if (bracket && (at == start || !isalnum((unsigned char)out[at - 1]) || !isalnum((unsigned char)p[1])))
+            continue;
         if (at == start && (c == '.' || c == '-'))
             continue;
         out[at++] = c;

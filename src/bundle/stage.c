@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -131,6 +132,8 @@ static int drop_same_names(struct stage *stage)
     for (size_t i = 1; i < stage->count; i++) {
         if (strcasecmp(order[i - 1]->path, order[i]->path) != 0)
             continue;
+        if (order[i]->plan == PLAN_KEEP)
+            stage->total_bytes -= order[i]->bytes;
         order[i]->plan = PLAN_DROP;
         order[i]->why = "its name differs from another's in case only";
     }

@@ -241,8 +241,8 @@ os.abort()
 class NameOfTheBundle(support.Case):
     def test_a_script_whose_name_is_private(self):
         """The bundle has the name of the script in its own."""
-        for script, shown in (("jsmith-10.1.2.3.py", r"Z-jsmith--ip\d+-\.py-"), ("+49-170-1234567.py", r"Z-account\d+-\.py-"),
-                              ("node7.corp.acme.com.py", r"Z-host\d+-\.py-"), ("train-v1.2.3.py", r"Z-train-v1\.2\.3\.py-")):
+        for script, shown in (("jsmith-10.1.2.3.py", r"Z-jsmith-ip\d+\.py-"), ("+49-170-1234567.py", r"Z-account\d+\.py-"),
+                              ("node7.corp.acme.com.py", r"Z-host\d+\.py-"), ("train-v1.2.3.py", r"Z-train-v1\.2\.3\.py-")):
             with self.subTest(script):
                 program = self.write(f"scripts/{script}", f"import sys\nsys.stderr.write({HIP_OOM!r})\nsys.exit(1)\n")
                 bundle = self.only_bundle(self.run_it(PYTHON, program))
@@ -255,7 +255,7 @@ class NameOfTheBundle(support.Case):
         program = self.write("bin/sanderling_solver", "#!/bin/sh\nkill -ABRT $$\n")
         os.chmod(program, 0o755)
         bundle = self.only_bundle(self.run_it(program, "--mesh", "x"))
-        self.assertRegex(bundle.name, r"Z-project\d+-_solver-")
+        self.assertRegex(bundle.name, r"Z-project\d+_solver-")
         for name, data in bundle.files.items():
             self.assertNotIn(b"sanderling", data.lower(), name)
 

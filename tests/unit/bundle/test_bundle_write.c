@@ -40,6 +40,8 @@ static void test_names(void **state)
         {{0, "a\nb\x1b[31m/", "x", NULL, "rc-1"}, "rocmcrash-19700101T000000Z-program-x-rc-1"},
         {{0, NULL, NULL, "../7", "../\n"}, "rocmcrash-19700101T000000Z-program-unknown-r7-"},
         {{0, "\xc3\xa4x", "u", NULL, NULL}, "rocmcrash-19700101T000000Z-x-u"},
+        {{0, "<project1>.py", "x", NULL, NULL}, "rocmcrash-19700101T000000Z-project1.py-x"},
+        {{0, "run-<ip1>_4<user2>b<host1>", "x", NULL, NULL}, "rocmcrash-19700101T000000Z-run-ip1_4-user2-b-host1-x"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char name[256];
@@ -333,6 +335,19 @@ static void test_limit_of_core(void **state)
     assert_int_equal(bundle_verify(bundle, &err), 0);
 }
 
+/* A file that is not written takes no room from the others. */
+static void test_same_names_take_no_room(void **state)
+{
+    (void)state;
+    put_file(scratch("stage-twice/a.txt"), "12345", 5);
+    put_file(scratch("stage-twice/A.txt"), "123", 3);
+    struct stage stage;
+    assert_int_equal(stage_open(&stage, scratch("stage-twice"), NULL), 0);
+    assert_int_equal(stage.count, 2);
+    assert_int_equal(stage.total_bytes, stage.files[0].plan == PLAN_KEEP ? stage.files[0].bytes : stage.files[1].bytes);
+    stage_release(&stage);
+}
+
 static void test_table_is_thinned(void **state)
 {
     (void)state;
@@ -370,7 +385,7 @@ int main(void)
         cmocka_unit_test(test_manifest),       cmocka_unit_test(test_deterministic),
         cmocka_unit_test(test_other_programs),
         cmocka_unit_test(test_odd_stage),      cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_limit_of_core),  cmocka_unit_test(test_table_is_thinned),
+        cmocka_unit_test(test_limit_of_core),  cmocka_unit_test(test_table_is_thinned), cmocka_unit_test(test_same_names_take_no_room),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
