@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "bundle/redact_internal.h"
 
@@ -47,10 +48,10 @@ static bool is_of_word(char c)
 /* The end of the word that begins at `at`, and its hash. */
 static size_t word_end(const struct redact_text *t, size_t at, uint32_t *ret_hash)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = REDACT_HASH;
     for (; at < t->len && is_of_word(t->p[at]); at++)
-        hash = (hash ^ (unsigned char)t->p[at]) * 16777619u;
-    *ret_hash = hash ^ hash >> 15;
+        hash = redact_hash_step(hash, t->p[at]);
+    *ret_hash = (uint32_t)(hash ^ hash >> 32);
     return at;
 }
 

@@ -3,6 +3,8 @@
 #ifndef BUNDLE_REDACT_INTERNAL_H
 #define BUNDLE_REDACT_INTERNAL_H
 
+#include <string.h>
+
 #include "bundle/redact_rules.h"
 
 struct redact_text {
@@ -188,6 +190,14 @@ static inline char redact_at(const struct redact_text *t, size_t i)
 {
     return i < t->len ? t->p[i] : '\0';
 }
+
+static inline bool redact_is_one_of(char c, const char *signs)
+{
+    return c != '\0' && strchr(signs, c) != NULL;
+}
+
+/* redact_public.c: does the name of a function that stands at `at` belong to a public library? */
+bool redact_is_public_symbol(const struct redactor *, const struct redact_text *t, size_t at);
 
 /* redact_json_line.c */
 /* A line that is one object, as a log of events has it. It stays JSON: what is hidden ends at the quotes of a string, takes no

@@ -142,7 +142,7 @@ static int search_named(const struct walk *w, const char *name, const char *valu
 }
 
 /* A letter and a digit: behind some names ("--token") only such a value is a secret. */
-static bool looks_made(const char *value)
+static bool has_letter_and_digit(const char *value)
 {
     return strlen(value) >= 8 && strpbrk(value, "0123456789") != NULL &&
            strpbrk(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL;
@@ -173,7 +173,7 @@ static bool is_no_value(const char *value)
 static int asks_for_secret(const struct walk *w, const char *name, const char *value, struct redact_span *ret)
 {
     static const char *const words[] = {"pass", "pwd", "secret", "token", "key", "cred", "auth", "mnemonic", "psk"};
-    const char *any = looks_made(value) ? "tulip7wagon42" : "tulipwagon"; /* say nothing themselves */
+    const char *any = has_letter_and_digit(value) ? "tulip7wagon42" : "tulipwagon"; /* say nothing themselves */
     struct buf line = BUF_INIT;
     struct redact_spans spans = {0};
     bool found = false;

@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_one_of(char c, const char *set)
-{
-    return c != '\0' && strchr(set, c) != NULL;
-}
-
 static bool is_bare(char c)
 {
-    return isalnum((unsigned char)c) || is_one_of(c, "+-.");
+    return isalnum((unsigned char)c) || redact_is_one_of(c, "+-.");
 }
 
 /* Length of the escape that begins at a backslash. */
@@ -28,7 +23,7 @@ static size_t bare_end(const struct redact_text *t, size_t at, size_t to)
     size_t end = at;
     bool number = isdigit((unsigned char)t->p[at]) || t->p[at] == '-';
     while (end < to && is_bare(t->p[end])) {
-        number = number && !(isalpha((unsigned char)t->p[end]) && !is_one_of(t->p[end], "eE"));
+        number = number && !(isalpha((unsigned char)t->p[end]) && !redact_is_one_of(t->p[end], "eE"));
         end++;
     }
     for (size_t i = 0; !number && i < sizeof words / sizeof words[0]; i++)
@@ -41,29 +36,29 @@ static bool reads_as_json(const struct redact_text *t, size_t from, size_t to)
     static const char blanks[] = " \t\r";
     bool in_string = false;
     size_t depth = 0, at = from;
-    while (at < to && is_one_of(t->p[at], blanks))
+    while (at < to && redact_is_one_of(t->p[at], blanks))
         at++;
     size_t next = at + 1;
-    while (next < to && is_one_of(t->p[next], blanks))
+    while (next < to && redact_is_one_of(t->p[next], blanks))
         next++;
-    if (next >= to || !(t->p[at] == '{' ? t->p[next] == '"' : t->p[at] == '[' && is_one_of(t->p[next], "{\"")))
+    if (next >= to || !(t->p[at] == '{' ? t->p[next] == '"' : t->p[at] == '[' && redact_is_one_of(t->p[next], "{\"")))
         return false;
     for (bool closed = false; at < to; at++) {
         char c = t->p[at];
         size_t end = 0;
-        if (closed && !is_one_of(c, blanks))
+        if (closed && !redact_is_one_of(c, blanks))
             return false;
         if (c == '"')
             in_string = !in_string;
         else if (in_string)
             at += c == '\\' ? escape_length(t, at) - 1 : 0;
-        else if (is_one_of(c, "{["))
+        else if (redact_is_one_of(c, "{["))
             depth++;
-        else if (is_one_of(c, "}]"))
+        else if (redact_is_one_of(c, "}]"))
             closed = --depth == 0;
         else if (is_bare(c) && (end = bare_end(t, at, to)) > 0)
             at = end - 1;
-        else if (!is_one_of(c, ",:") && !is_one_of(c, blanks))
+        else if (!redact_is_one_of(c, ",:") && !redact_is_one_of(c, blanks))
             return false;
     }
     return depth == 0 && !in_string;
@@ -100,7 +95,7 @@ static size_t bare_run(const struct redact_text *t, size_t at, size_t to)
     for (size_t i = at; (i < to || end == i) && i < t->len; i++) {
         if (is_bare(t->p[i]))
             end = i + 1;
-        else if (i >= to || !is_one_of(t->p[i], ", \t"))
+        else if (i >= to || !redact_is_one_of(t->p[i], ", \t"))
             break;
     }
     return end;

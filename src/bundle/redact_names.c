@@ -27,10 +27,10 @@
 
 static uint32_t bucket_of(enum redact_kind kind, const char *value, size_t len)
 {
-    uint32_t hash = 2166136261u + (uint32_t)kind;
+    uint64_t hash = redact_hash_step(REDACT_HASH, (char)kind);
     for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (uint32_t)tolower((unsigned char)value[i])) * 16777619u;
-    return (hash ^ hash >> 13) % NAME_BUCKETS;
+        hash = redact_hash_step(hash, (char)tolower((unsigned char)value[i]));
+    return (uint32_t)((hash ^ hash >> 32) % NAME_BUCKETS);
 }
 
 static struct redact_name *find_name(const struct redactor *r, enum redact_kind kind,

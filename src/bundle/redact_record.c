@@ -10,7 +10,7 @@
 
 #define REACH_MAX 4096u /* of a longer line, this much on both sides of the find */
 
-static size_t line_begin(const struct redact_text *t, size_t at)
+static size_t reach_begin(const struct redact_text *t, size_t at)
 {
     size_t first = at > REACH_MAX ? at - REACH_MAX : 0;
     while (at > first && t->p[at - 1] != '\n')
@@ -18,7 +18,7 @@ static size_t line_begin(const struct redact_text *t, size_t at)
     return at;
 }
 
-static size_t line_end(const struct redact_text *t, size_t at)
+static size_t reach_end(const struct redact_text *t, size_t at)
 {
     size_t reach = t->len - at > REACH_MAX ? REACH_MAX : t->len - at;
     const char *end = memchr(t->p + at, '\n', reach);
@@ -39,8 +39,8 @@ int redact_records(const struct redactor *r, const struct redact_text *t, struct
         const struct redact_span span = out->list[i];
         if (span.from < done || !is_of_record(t, &span))
             continue;
-        size_t from = line_begin(t, span.from);
-        done = line_end(t, span.to);
+        size_t from = reach_begin(t, span.from);
+        done = reach_end(t, span.to);
         for (size_t k = 0; k < r->rules->count; k++) {
             if (r->rules->list[k].in_record)
                 redact_rule_find(r->rules, &r->rules->list[k], t->p, t->len, from, done, out);

@@ -32,7 +32,11 @@ struct redact_example {
     bool must_hide;
 };
 
-/* Words that are evidence, or identify nobody (redact_vocabulary.c). */
+/*
+ * Words that are evidence, or identify nobody (redact_vocabulary.c). The order matters: a word of the lists PRODUCT to IDENTIFIER
+ * is also known to each level behind its own. NAME, LIFE, SPEECH and FILLING are lists of their own. The members "of a rule
+ * only" list no words: redact_is_known() asks one of the lists for them.
+ */
 enum redact_known {
     KNOWN_NONE,
     KNOWN_NAME,      /* one word only: a person's name that is also an ordinary word ("walker", "young") */
@@ -122,6 +126,13 @@ void redact_rules_free(struct redact_rules *);
 /* The rules that the program was built with. */
 extern const unsigned char redact_builtin_rules[];
 extern const size_t redact_builtin_rules_len;
+
+/* One step of a hash that begins with REDACT_HASH (FNV-1a). It tells texts apart and protects nothing. */
+#define REDACT_HASH UINT64_C(14695981039346656037)
+static inline uint64_t redact_hash_step(uint64_t hash, char c)
+{
+    return (hash ^ (unsigned char)c) * UINT64_C(1099511628211);
+}
 
 struct redact_vocabulary *redact_vocabulary_new(void);
 void redact_vocabulary_free(struct redact_vocabulary *);

@@ -77,9 +77,9 @@ void redact_vocabulary_free(struct redact_vocabulary *v)
 static struct word *place_of(const struct redact_vocabulary *v, enum list list, const char *word,
                              size_t len)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = REDACT_HASH;
     for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)word[i]) * 16777619u;
+        hash = redact_hash_step(hash, word[i]);
     size_t at = hash & (v->size - 1);
     while (v->table[at].level != KNOWN_NONE &&
            (v->table[at].list != list || v->table[at].len != len ||
@@ -467,7 +467,7 @@ static size_t words_of_life(const struct redact_vocabulary *v, const char *p, si
 }
 
 /* The end of what stands at `at` up to the next blank. A backslash begins an escape ("\\n"): it is a blank, too. */
-static size_t token_end(const char *p, size_t len, size_t at)
+static size_t blank_after(const char *p, size_t len, size_t at)
 {
     while (at < len && !isspace((unsigned char)p[at]) && p[at] != '\\')
         at++;
@@ -527,7 +527,7 @@ static bool is_spoken(const struct redact_vocabulary *v, const char *p, size_t l
 {
     size_t words = 0, technical = 0;
     for (size_t at = 0, end; at < len; at = end + 1) {
-        end = token_end(p, len, at);
+        end = blank_after(p, len, at);
         size_t from = at + (at > 0 && p[at - 1] == '\\' && end > at); /* the letter of an escape */
         size_t to = end;
         words += to > from;

@@ -26,14 +26,9 @@
 #define BORDER "\xe2\x94\x82" /* the box of Rich's tracebacks */
 #define PADDING_MAX 2u        /* blanks before the border */
 
-static bool is_one_of(char c, const char *list)
-{
-    return c != '\0' && strchr(list, c) != NULL;
-}
-
 bool redact_is_token(char c)
 {
-    return isalnum((unsigned char)c) || is_one_of(c, "_-.~+/=%");
+    return isalnum((unsigned char)c) || redact_is_one_of(c, "_-.~+/=%");
 }
 
 static size_t token_end(const struct redact_text *t, size_t at)
@@ -126,7 +121,7 @@ static enum cut cut_of(const struct redact_text *t, size_t from, size_t to)
 static bool is_key_at(const struct redact_text *t, size_t at)
 {
     size_t end = at;
-    while (isalnum((unsigned char)redact_at(t, end)) || is_one_of(redact_at(t, end), "_-."))
+    while (isalnum((unsigned char)redact_at(t, end)) || redact_is_one_of(redact_at(t, end), "_-."))
         end++;
     size_t sign = end;
     while (redact_at(t, sign) == ' ')
@@ -186,7 +181,7 @@ static bool is_numbered(const struct redact_text *t, size_t from, size_t to)
 {
     for (size_t at = from, end; at < to; at = end + 1) {
         end = at;
-        while (end < to && !is_one_of(t->p[end], "._-/+"))
+        while (end < to && !redact_is_one_of(t->p[end], "._-/+"))
             end++;
         struct letters l = letters_of(t, at, end);
         if (l.turns > 1 || (l.upper && l.lower))
@@ -199,11 +194,11 @@ static bool is_numbered(const struct redact_text *t, size_t from, size_t to)
 static bool is_number(const struct redact_text *t, size_t from, size_t to)
 {
     size_t at = from;
-    while (at < to && is_one_of(t->p[at], "+-"))
+    while (at < to && redact_is_one_of(t->p[at], "+-"))
         at++;
     if (at == to || !isdigit((unsigned char)t->p[at]))
         return false;
-    bool hex = t->p[at] == '0' && is_one_of(redact_at(t, at + 1), "xX");
+    bool hex = t->p[at] == '0' && redact_is_one_of(redact_at(t, at + 1), "xX");
     struct letters l = letters_of(t, from, to);
     return hex || (l.turns <= TURNS_NUMBER && l.count <= UNIT_MAX);
 }
@@ -255,7 +250,7 @@ static size_t known_token(const struct redact_rules *rules, const char *p, size_
     size_t first = len > TOKEN_MAX ? len - TOKEN_MAX : 0;
     for (size_t at = len; at > first && redact_is_token(p[at - 1]); at--) {
         char before = at > 1 ? p[at - 2] : ' ';
-        bool begins = !isalnum((unsigned char)before) && (before == '\0' || !is_one_of(before, "_-.~+/%"));
+        bool begins = !isalnum((unsigned char)before) && (before == '\0' || !redact_is_one_of(before, "_-.~+/%"));
         bool in_address = before == '/' && at > 2 && p[at - 3] == '/';
         if ((begins || in_address) && is_head_at(rules, p + at - 1, len - (at - 1), ret_whole))
             return len - (at - 1);
@@ -299,7 +294,7 @@ static struct piece piece_of(const struct redact_rules *rules, const struct reda
     return piece;
 }
 
-static bool has(const struct redact_text *t, const struct piece *piece, char c)
+static bool piece_has(const struct redact_text *t, const struct piece *piece, char c)
 {
     return memchr(t->p + piece->from, c, piece->to - piece->from) != NULL;
 }
@@ -344,7 +339,7 @@ enum redact_mark redact_mark_at(const struct redact_text *t, size_t from, size_t
 /* Past the quotes and brackets that close behind a token, and the blanks. */
 static size_t past_closing(const struct redact_text *t, size_t end)
 {
-    while (is_one_of(redact_at(t, end), "\"'`,;)]}\\| \r"))
+    while (redact_is_one_of(redact_at(t, end), "\"'`,;)]}\\| \r"))
         end++;
     return end;
 }
@@ -373,7 +368,7 @@ static bool is_assignment(const struct redact_text *t, size_t at, size_t end)
 static bool is_missing_part(const struct redact_text *t, const struct piece *piece, size_t at)
 {
     size_t end = at;
-    while (isalnum((unsigned char)redact_at(t, end)) || is_one_of(redact_at(t, end), "_-"))
+    while (isalnum((unsigned char)redact_at(t, end)) || redact_is_one_of(redact_at(t, end), "_-"))
         end++;
     return piece->missing > 0 && end - at == piece->missing;
 }
@@ -413,7 +408,7 @@ static bool is_rest_of_words(const struct redact_rules *rules, const struct reda
     bool joint = memchr(t->p + at, '.', end - at) != NULL || memchr(t->p + at, '/', end - at) != NULL;
     if (redact_at(t, end) == '@')
         return !is_own_word(rules, t, piece->from, piece->to) || is_unknown_word_at(rules, t, piece->from);
-    return joint && (has(t, piece, '@') || has(t, piece, '/')) && is_unknown_word_at(rules, t, at);
+    return joint && (piece_has(t, piece, '@') || piece_has(t, piece, '/')) && is_unknown_word_at(rules, t, at);
 }
 
 /* Is it the rest of a token that only the line's end cuts? */
@@ -426,7 +421,7 @@ static bool is_rest_at(const struct redact_rules *rules, const struct redact_tex
     if (is_missing_part(t, piece, at))
         return true;
     struct letters first = letters_of(t, piece->from, piece->to);
-    bool odd = first.digit && (first.upper || first.lower) && !has(t, piece, '/') && !has(t, piece, '@');
+    bool odd = first.digit && (first.upper || first.lower) && !piece_has(t, piece, '/') && !piece_has(t, piece, '@');
     if (cut == CUT_MAYBE && !piece->known && !odd)
         return false;
     if (cut == CUT_SURE && is_rest_of_words(rules, t, piece, at, end))
@@ -435,7 +430,7 @@ static bool is_rest_at(const struct redact_rules *rules, const struct redact_tex
         return false;
     if (is_line_end(t, past_closing(t, end)))
         return piece->known || fits(t, piece, at, end);
-    bool closed = is_one_of(redact_at(t, end), "\"'`)]}");
+    bool closed = redact_is_one_of(redact_at(t, end), "\"'`)]}");
     bool made = looks_made(t, piece, at, end);
     return cut == CUT_SURE ? closed || made : closed && made;
 }
@@ -532,7 +527,7 @@ static bool opens_string(const struct redact_text *t, char quote, size_t *next)
         at++;
     while (redact_at(t, at) == ' ')
         at++;
-    if (is_one_of(redact_at(t, at), "bfru"))
+    if (redact_is_one_of(redact_at(t, at), "bfru"))
         at++;
     *next = at + 1;
     return redact_at(t, at) == quote;
