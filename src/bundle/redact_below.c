@@ -4,44 +4,33 @@
  * bars, and where blanks part the columns, as pandas prints them. Runs in the finisher.
  */
 #include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "bundle/redact_internal.h"
 
-#define CELLS_MAX 64u
-#define HEADER_MAX 40u /* bytes of a header's cell; a longer one is a sentence */
-#define LINE_MAX_BYTES 4096u
-
-struct row {
-    size_t from[CELLS_MAX], to[CELLS_MAX];
-    size_t count;
-};
-
-static size_t end_of_line(const char *text, size_t len, size_t from)
-{
-    const char *end = from < len ? memchr(text + from, '\n', len - from) : NULL;
-    return end != NULL ? (size_t)(end - text) : len;
-}
-
-static bool is_one_of(const char *signs, char c)
-{
-    return c != '\0' && strchr(signs, c) != NULL;
-}
+#define HEADER_MAX 40u /* bytes of a header's cell; a longer one with a blank is a sentence */
+#define MISSES_MAX 32u /* foreign lines in a row between those of a table: a warning, a traceback */
 
 static bool is_around(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '"' || c == '\'';
 }
 
-static void add_cell(struct row *row, const char *text, size_t from, size_t to)
+/* The cells of one line, which are read from left to right. */
+struct cells {
+    const char *text;
+    size_t at, to; /* of what is not read yet */
+    char sign;     /* between cells */
+};
+
+static struct cells cells_of(const char *text, size_t from, size_t to, char sign)
 {
-    while (from < to && is_around(text[from]))
+    while (sign == ' ' && from < to && is_around(text[from]))
         from++;
-    while (to > from && is_around(text[to - 1]))
-        to--;
-    row->from[row->count] = from;
-    row->to[row->count++] = to;
+    return (struct cells){text, from, to, sign};
 }
 
 /* A blank parts cells where two of them or a tab stand. In quotes no sign parts anything. */
@@ -52,29 +41,44 @@ static bool parts(const char *text, size_t at, size_t to, char sign)
     return text[at] == '\t' || (text[at] == ' ' && at + 1 < to && (text[at + 1] == ' ' || text[at + 1] == '\t'));
 }
 
-static struct row split(const char *text, size_t from, size_t to, char sign)
+/* Sets [*from, *to) to the next cell, without the blanks and quotes around it. False: the line is read. */
+static bool next_cell(struct cells *c, size_t *from, size_t *to)
 {
-    struct row row = {.count = 0};
-    bool quoted = false;
-    if (to - from > LINE_MAX_BYTES)
-        return row;
-    while (sign == ' ' && from < to && is_around(text[from]))
-        from++;
-    size_t begin = from;
-    for (size_t at = from; at < to && row.count + 1 < CELLS_MAX; at++) {
-        quoted ^= text[at] == '"' && sign != ' ';
-        if (quoted || !parts(text, at, to, sign))
-            continue;
-        add_cell(&row, text, begin, at);
-        while (sign == ' ' && at + 1 < to && is_around(text[at + 1]))
-            at++;
-        begin = at + 1;
+    const char *text = c->text;
+    size_t at = c->at;
+    if (at >= c->to)
+        return false;
+    for (bool quoted = false; at < c->to; at++) {
+        quoted ^= text[at] == '"' && c->sign != ' ';
+        if (!quoted && parts(text, at, c->to, c->sign))
+            break;
     }
-    if (begin < to)
-        add_cell(&row, text, begin, to);
-    if (sign == ',' && row.count == 2 && text[row.from[1] - 1] == ' ')
-        row.count = 0; /* the comma of a sentence */
-    return row;
+    *from = c->at;
+    *to = at;
+    while (c->sign == ' ' && at + 1 < c->to && is_around(text[at + 1]))
+        at++;
+    c->at = at + 1;
+    while (*from < *to && is_around(text[*from]))
+        ++*from;
+    while (*to > *from && is_around(text[*to - 1]))
+        --*to;
+    return true;
+}
+
+struct shape {
+    size_t cells;
+    bool spaced; /* a blank stands behind the first comma or semicolon: a sentence has it */
+    bool open;   /* it ends with the sign: its last cell is empty */
+};
+
+static struct shape shape_of(struct cells c)
+{
+    struct shape shape = {.open = c.sign != ' ' && c.to > c.at && c.text[c.to - 1] == c.sign};
+    for (size_t from, to; next_cell(&c, &from, &to); shape.cells++)
+        shape.spaced |= shape.cells == 0 && redact_is_one_of(c.sign, ",;") && c.at < c.to && c.text[c.at] == ' ';
+    if (c.sign == ',' && shape.cells == 2 && shape.spaced)
+        shape.cells = 0; /* the comma of a sentence */
+    return shape;
 }
 
 /* Returns the sign that parts the header's cells: it stands behind the one that was found, or before it. */
@@ -84,36 +88,38 @@ static char sign_beside(const char *text, size_t line, size_t end, const struct 
     size_t before = cell->from;
     while (after < end && (text[after] == '"' || text[after] == '\'' || text[after] == ' '))
         after++;
-    if (after < end && is_one_of(",;|\t", text[after]))
+    if (after < end && redact_is_one_of(text[after], ",;|\t"))
         return text[after];
     while (before > line && (text[before - 1] == '"' || text[before - 1] == '\'' || text[before - 1] == ' '))
         before--;
-    return before > line && is_one_of(",;|\t", text[before - 1]) ? text[before - 1] : ' ';
+    return before > line && redact_is_one_of(text[before - 1], ",;|\t") ? text[before - 1] : ' ';
 }
 
 /* Words that name columns, and no number or sentence among them. */
-static bool is_header(const char *text, const struct row *row)
+static bool is_header(struct cells c)
 {
-    for (size_t i = 0; i < row->count; i++) {
+    if (shape_of(c).cells < 2)
+        return false;
+    for (size_t from, to; next_cell(&c, &from, &to);) {
         size_t letters = 0;
-        for (size_t at = row->from[i]; at < row->to[i]; at++) {
-            unsigned char c = (unsigned char)text[at];
-            letters += isalpha(c) || c >= 0x80;
-            if (is_one_of("=:<>{}[]", text[at]))
+        for (size_t at = from; at < to; at++) {
+            unsigned char sign = (unsigned char)c.text[at];
+            letters += isalpha(sign) || sign >= 0x80;
+            if (redact_is_one_of(c.text[at], "=:<>{}[]"))
                 return false;
         }
-        size_t len = row->to[i] - row->from[i];
-        bool option = len > 0 && text[row->from[i]] == '-'; /* a table of options explains them */
-        if (option || len > HEADER_MAX || (len > 0 && letters == 0))
+        bool option = from < to && c.text[from] == '-'; /* a table of options explains them */
+        bool sentence = to - from > HEADER_MAX && memchr(c.text + from, ' ', to - from) != NULL;
+        if (option || sentence || (from < to && letters == 0))
             return false;
     }
-    return row->count > 1;
+    return true;
 }
 
 static bool is_rule_of_table(const char *text, size_t from, size_t to)
 {
     size_t n = from;
-    while (n < to && is_one_of("-=+:| \t\r", text[n]))
+    while (n < to && redact_is_one_of(text[n], "-=+:| \t\r"))
         n++;
     return n == to && memchr(text + from, '-', to - from) != NULL;
 }
@@ -162,20 +168,35 @@ static bool column_of_dashes(const char *text, size_t from, size_t end, size_t a
     return found && rows > 1;
 }
 
-/* The rows below dashes: their cells stand where the dashes do, and a blank parts them. */
-static void hide_below_dashes(const struct redact_rule *rule, const char *text, size_t len, size_t end,
+/* Is there a blank wherever the dashes have one? */
+static bool is_below_dashes(const char *dashes, size_t width, const char *row, size_t len)
+{
+    for (size_t i = 0; i < width && i < len; i++)
+        if (dashes[i] == ' ' && row[i] != ' ')
+            return false;
+    return true;
+}
+
+/* The rows below the dashes [from, end): their cells stand where the dashes do, and a blank parts them. */
+static void hide_below_dashes(const struct redact_rule *rule, const struct redact_text *t, size_t dashes, size_t end,
                               const size_t width[2], struct redact_spans *out)
 {
-    for (size_t from = end + 1; from < len; from = end + 1) {
-        end = end_of_line(text, len, from);
+    const char *text = t->p;
+    const size_t all = end - dashes;
+    size_t misses = 0;
+    for (size_t from = end + 1; from < t->len && misses < MISSES_MAX; from = end + 1) {
+        end = redact_line_end(t, from);
         size_t at = from + width[0], to = from + width[1] < end ? from + width[1] : end;
         /* A longer cell before it moves a row's others. */
         while (at > from && at < end && text[at - 1] != ' ')
             at++;
         while (to > from && to < end && text[to] != ' ')
             to++;
-        if (at >= to)
-            return;
+        if (at >= to || (misses > 0 && !is_below_dashes(text + dashes, all, text + from, end - from))) {
+            misses++;
+            continue;
+        }
+        misses = 0;
         while (at < to && is_around(text[at]))
             at++;
         while (to > at && is_around(text[to - 1]))
@@ -184,52 +205,119 @@ static void hide_below_dashes(const struct redact_rule *rule, const char *text, 
     }
 }
 
-static void hide_column(const struct redact_rule *rule, const char *text, size_t len,
-                        const struct redact_span *head, struct redact_spans *out)
+/* A table, and those of its columns that are hidden. */
+struct table {
+    const struct redact_rule *rule;
+    struct cells header;
+    size_t *columns; /* their numbers, in order */
+    size_t count;
+};
+
+/* Does the first of the columns hold its header once more? Then the table below is looked at for itself. */
+static bool is_header_again(const struct table *table, struct cells row, size_t shift)
 {
-    size_t line = head->from, index = 0, width[2] = {0, 0};
-    while (line > 0 && text[line - 1] != '\n')
-        line--;
-    size_t end = end_of_line(text, len, head->to);
-    size_t next = end < len ? end_of_line(text, len, end + 1) : len;
-    if (end < len && column_of_dashes(text, end + 1, next, head->from - line, head->to - line, width)) {
-        hide_below_dashes(rule, text, len, next, width, out);
-        return;
-    }
-    char sign = sign_beside(text, line, end, head);
-    const struct row header = split(text, line, end, sign);
-    if (!is_header(text, &header))
-        return;
-    while (index < header.count && header.to[index] < head->to)
-        index++;
-    for (size_t from = end + 1; from < len; from = end + 1) {
-        end = end_of_line(text, len, from);
-        if (is_rule_of_table(text, from, end))
+    struct cells header = table->header;
+    size_t from = 0, to = 0, head = 0, head_to = 0;
+    for (size_t number = 0; number <= table->columns[0]; number++)
+        (void)next_cell(&header, &head, &head_to);
+    for (size_t number = 0; number <= table->columns[0] + shift; number++)
+        if (!next_cell(&row, &from, &to))
+            return false;
+    return head_to - head == to - from && memcmp(header.text + head, row.text + from, to - from) == 0;
+}
+
+/* `shift` cells of the row have no header. */
+static void hide_cells(const struct table *table, struct cells row, size_t shift, struct redact_spans *out)
+{
+    size_t from, to;
+    for (size_t number = 0, i = 0; i < table->count && next_cell(&row, &from, &to); number++) {
+        if (number != table->columns[i] + shift)
             continue;
-        const struct row row = split(text, from, end, sign);
-        /* pandas puts a number before each row, without a header. */
-        size_t shift = sign == ' ' && row.count == header.count + 1 ? 1 : 0;
-        if (index >= header.count || row.count != header.count + shift)
-            return;
-        size_t begin = row.from[index + shift], stop = row.to[index + shift];
-        if (stop - begin == header.to[index] - header.from[index] &&
-            memcmp(text + begin, text + header.from[index], stop - begin) == 0)
-            return; /* the header once more: it is looked at for itself */
-        add(rule, text, begin, stop, out);
+        add(table->rule, row.text, from, to, out);
+        while (i < table->count && number == table->columns[i] + shift)
+            i++;
     }
+}
+
+/* Foreign lines between the rows are passed over. A line that follows them has to look more like a row. */
+static void hide_columns(const struct table *table, const struct redact_text *t, struct redact_spans *out)
+{
+    const struct cells *header = &table->header;
+    const struct shape all = shape_of(*header);
+    size_t end = header->to, misses = 0;
+    for (size_t from = end + 1; from < t->len && misses < MISSES_MAX; from = end + 1) {
+        end = redact_line_end(t, from);
+        if (is_rule_of_table(t->p, from, end))
+            continue;
+        const struct cells row = cells_of(t->p, from, end, header->sign);
+        const struct shape shape = shape_of(row);
+        /* pandas puts a number before each row, without a header. */
+        size_t shift = header->sign == ' ' && shape.cells == all.cells + 1 ? 1 : 0;
+        bool fits = shape.cells == all.cells + shift || (shape.open && !all.open && shape.cells + 1 == all.cells);
+        if (!fits || (misses > 0 && shape.spaced && !all.spaced)) {
+            misses++;
+            continue;
+        }
+        misses = 0;
+        if (is_header_again(table, row, shift))
+            return;
+        hide_cells(table, row, shift, out);
+    }
+}
+
+/* Sets the columns whose headers are among the heads of this line, and have its sign beside them. */
+static void set_columns(struct table *table, const struct redact_span *heads, size_t count, size_t line)
+{
+    struct cells header = table->header;
+    size_t from, to;
+    while (table->count < count && heads[table->count].to <= header.to &&
+           sign_beside(header.text, line, header.to, &heads[table->count]) == header.sign)
+        table->count++;
+    for (size_t i = 0, number = 0; i < table->count && next_cell(&header, &from, &to); number++)
+        for (; i < table->count && heads[i].to <= to; i++)
+            table->columns[i] = number;
+}
+
+/* Hides what stands below the first of the heads, and below those of its line that are alike. Returns how many. */
+static size_t hide_below(const struct redact_rule *rule, const struct redact_text *t, const struct redact_span *heads,
+                         size_t count, size_t *columns, struct redact_spans *out)
+{
+    size_t line = heads->from, width[2] = {0, 0};
+    while (line > 0 && t->p[line - 1] != '\n')
+        line--;
+    size_t end = redact_line_end(t, heads->to);
+    size_t next = end < t->len ? redact_line_end(t, end + 1) : t->len;
+    if (end < t->len && column_of_dashes(t->p, end + 1, next, heads->from - line, heads->to - line, width)) {
+        hide_below_dashes(rule, t, end + 1, next, width, out);
+        return 1;
+    }
+    struct table table = {rule, cells_of(t->p, line, end, sign_beside(t->p, line, end, heads)), columns, 0};
+    set_columns(&table, heads, count, line);
+    if (is_header(table.header))
+        hide_columns(&table, t, out);
+    return table.count;
 }
 
 void redact_find_below(const struct redact_rule *rule, const char *text, size_t len, size_t before,
                        struct redact_spans *out)
 {
-    struct redact_span heads[CELLS_MAX];
-    size_t count = 0;
-    for (size_t i = before; i < out->count && count < CELLS_MAX; i++)
-        heads[count++] = out->list[i];
-    out->count = before < out->count ? before : out->count;
-    for (size_t i = 0; i < count; i++)
-        if (heads[i].rule == rule && strcmp(heads[i].label, "not-searched") == 0)
-            redact_spans_add(out, heads[i]);
-        else
-            hide_column(rule, text, len, &heads[i], out);
+    const struct redact_text t = {text, len};
+    const size_t count = before < out->count ? out->count - before : 0;
+    struct redact_span *heads = calloc(count + 1, sizeof *heads);
+    size_t *columns = calloc(count + 1, sizeof *columns);
+    if (heads == NULL || columns == NULL)
+        out->failed = -ENOMEM;
+    else if (count > 0)
+        memcpy(heads, out->list + before, count * sizeof *heads);
+    out->count -= count;
+    for (size_t i = 0; i < count && out->failed == 0;) {
+        if (strcmp(heads[i].label, "not-searched") != 0) {
+            i += hide_below(rule, &t, heads + i, count - i, columns, out);
+            continue;
+        }
+        redact_spans_add(out, heads[i]);
+        i++;
+    }
+    free(heads);
+    free(columns);
 }

@@ -491,6 +491,66 @@ static void test_records(void **state)
     }
 }
 
+/* Other lines stand between the rows of a table, and the last cell of a row may be empty. */
+static void test_lines_between_rows(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"patient_id,loss,lr\n7000001,0.5,0.1\n\n7000002,0.5,0.1\nWARNING: something,else\n7000003,0.6,\n",
+         "patient_id,loss,lr\n<account1>,0.5,0.1\n\n<account2>,0.5,0.1\nWARNING: something,else\n<account3>,0.6,\n"},
+        {"adm_no  x   marks\n7741    31  61\n\nTraceback (most recent call last):\n7752    32  60\n",
+         "adm_no  x   marks\n<account1>    31  61\n\nTraceback (most recent call last):\n<account2>    32  60\n"},
+        {"JobID  NodeList\n------ --------\n   441 gcn14\n\nsrun: warning\n   442 gcn15\n",
+         "JobID  NodeList\n------ --------\n   441 <host1>\n\nsrun: warning\n   442 <host2>\n"},
+        {"student,mark,room\nAl Frost,0.5,0.1\n\nstep 12, loss 0.31, rate 0.1\n",
+         "student,mark,room\n<user1>,0.5,0.1\n\nstep 12, loss 0.31, rate 0.1\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
+    struct buf far = BUF_INIT; /* the table has ended */
+    buf_puts(&far, "patient_id,loss,lr\n7000001,0.5,0.1\n");
+    for (int i = 0; i < 100; i++)
+        buf_puts(&far, "epoch done\n");
+    buf_puts(&far, "7000002,0.5,0.1\n");
+    struct redactor *r = redactor_new();
+    RC_AUTO_FREE char *out = redacted(r, buf_str(&far));
+    assert_null(strstr(out, "7000001"));
+    assert_non_null(strstr(out, "7000002"));
+    redactor_free(r);
+    buf_release(&far);
+}
+
+/* `every`: each so many columns are hidden. */
+static void check_wide_table(size_t columns, size_t every)
+{
+    struct buf table = BUF_INIT;
+    for (size_t i = 0; i < columns; i++)
+        buf_printf(&table, "%s%s", i > 0 ? "," : "", i % every == every - 1 ? "patient_id" : "loss");
+    for (size_t row = 0; row < 3; row++)
+        for (size_t i = 0; i < columns; i++)
+            buf_printf(&table, "%s%s%zu", i > 0 ? "," : "\n", i % every == every - 1 ? "7000" : "0.", i % 10);
+    struct redactor *r = redactor_new();
+    RC_AUTO_FREE char *out = redacted(r, buf_str(&table));
+    assert_null(strstr(out, "7000"));
+    assert_int_equal(redactor_count(r, REDACT_ACCOUNT), 3 * (columns / every));
+    assert_non_null(strstr(out, "0.0,0.1,"));
+    redactor_free(r);
+    buf_release(&table);
+}
+
+static void test_wide_tables(void **state)
+{
+    (void)state;
+    check_wide_table(40, 4);
+    check_wide_table(70, 4);
+    check_wide_table(400, 4); /* more columns with names than cells that were looked at */
+    check_wide_table(6000, 5000);
+}
+
 static void test_a_name_in_camel_case_is_no_host(void **state)
 {
     (void)state;
@@ -630,6 +690,8 @@ int main(void)
         cmocka_unit_test(test_json_of_many_members),
         cmocka_unit_test(test_json_is_learned),
         cmocka_unit_test(test_records),
+        cmocka_unit_test(test_lines_between_rows),
+        cmocka_unit_test(test_wide_tables),
         cmocka_unit_test(test_a_name_in_camel_case_is_no_host),
         cmocka_unit_test(test_an_error_code_is_no_name),
         cmocka_unit_test(test_own_domain),
