@@ -21,6 +21,9 @@ struct redactor *redactor_new_rules(const char *rules, size_t len, const char *n
     struct redactor *r = calloc(1, sizeof *r);
     if (r != NULL && redact_rules_parse(&r->rules, rules, len, name, err) == 0) {
         r->file = -1;
+        r->rules_id = REDACT_HASH;
+        for (size_t i = 0; i < len; i++)
+            r->rules_id = redact_hash_step(r->rules_id, rules[i]);
         r->rule_counts = calloc(r->rules->count, sizeof *r->rule_counts);
         if (r->rule_counts != NULL)
             return r;
@@ -264,6 +267,11 @@ void redact_apply(struct redactor *r, const struct redact_text *t, const struct 
 void redactor_measured(struct redactor *r, bool is_measured)
 {
     r->is_measured = is_measured;
+}
+
+void redactor_guessed(struct redactor *r, bool is_guessed)
+{
+    r->is_guessed = is_guessed;
 }
 
 int redact_text(struct redactor *r, const char *in, size_t len, struct buf *out)

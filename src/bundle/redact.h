@@ -79,11 +79,17 @@ int redactor_learn_value(struct redactor *, const char *name, const char *value)
  * of models), so a word that the vocabulary lacks is no name. Known and learned names are hidden, and all
  * other rules apply, as elsewhere. */
 void redactor_measured(struct redactor *, bool is_measured);
+/* True: the next texts were redacted before, by the same rules. What a rule guesses from a word that the vocabulary lacks
+ * was hidden then, and such words are ours now. */
+void redactor_guessed(struct redactor *, bool is_guessed);
+/* Did rules that are the same make this report, and was nothing kept? */
+bool redactor_made(const struct redactor *, const struct cJSON *report);
 /* Appends `in` to `out`, redacted. 0 or -ENOMEM (then `out` must not be used). */
 int redact_text(struct redactor *, const char *in, size_t len, struct buf *out);
-/* Redacts every string of a document in place, except those under the keys of `keep`
- * (NULL-terminated, or NULL), which are our own words. The document stays well-formed. 0 or -ENOMEM
- * (then it must not be used). */
+/* Redacts every string, number and key of a document in place, except the values under the keys of `keep`
+ * (NULL-terminated, or NULL), which are our own words. A number of which something is hidden becomes a string. Of a key with
+ * less than 16 bytes and none of the signs of paths and addresses only known names are hidden, unless its words are plain. The
+ * document stays well-formed. 0 or -ENOMEM (then it must not be used). */
 int redact_json(struct redactor *, struct cJSON *document, const char *const keep[]);
 
 /* From here on changes are counted for this file of the bundle (NULL = none). */
@@ -105,7 +111,7 @@ void redactor_each_name(const struct redactor *, redact_name_fn fn, void *arg);
 
 uint64_t redactor_count(const struct redactor *, enum redact_kind kind);
 /* {"format":1,"counts":{"secret":2,...},"secrets":{"github":1,...},"files":{"x":{"user":1}},
- * "kept":[...]}: no values. NULL when there is no memory. */
+ * "kept":[...],"rules":"0123456789abcdef"}: no values. NULL when there is no memory. */
 struct cJSON *redactor_report(const struct redactor *);
 
 #endif

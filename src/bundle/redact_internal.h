@@ -41,6 +41,8 @@ struct redactor {
     struct redact_rules *rules;
     struct redact_scan *scan; /* of keywords and literals */
     bool scan_stale;          /* literals were added since; learning may still use it */
+    bool is_guessed;          /* the text was redacted before, by these rules */
+    uint64_t rules_id;        /* of their text */
     bool is_measured;         /* the text is ours: of the vocabulary's rules only those marked "measured" are tried */
     uint32_t *keyword_rule;   /* rule of keyword i */
     size_t keyword_count;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* redaction.json: how much was hidden, by kind, rule and file; never what. */
 #include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "bundle/redact_internal.h"
 
@@ -21,6 +24,14 @@ static bool any(const uint64_t counts[REDACT_KIND_MAX])
     for (int kind = 0; kind < REDACT_KIND_MAX; kind++)
         sum += counts[kind];
     return sum > 0;
+}
+
+#define ID_SIZE 17
+
+static const char *rules_id(const struct redactor *r, char id[ID_SIZE])
+{
+    (void)snprintf(id, ID_SIZE, "%016" PRIx64, r->rules_id);
+    return id;
 }
 
 struct cJSON *redactor_report(const struct redactor *r)
@@ -46,8 +57,18 @@ struct cJSON *redactor_report(const struct redactor *r)
         if (r->kept[kind])
             (void)cJSON_AddItemToArray(kept, cJSON_CreateString(redact_kind_names[kind]));
     }
-    if (secrets != NULL && files != NULL && kept != NULL)
+    char id[ID_SIZE];
+    const cJSON *rules = cJSON_AddStringToObject(report, "rules", rules_id(r, id));
+    if (secrets != NULL && files != NULL && kept != NULL && rules != NULL)
         return report;
     cJSON_Delete(report);
     return NULL;
+}
+
+bool redactor_made(const struct redactor *r, const struct cJSON *report)
+{
+    char id[ID_SIZE];
+    const char *rules = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(report, "rules"));
+    const cJSON *kept = cJSON_GetObjectItemCaseSensitive(report, "kept");
+    return rules != NULL && strcmp(rules, rules_id(r, id)) == 0 && cJSON_IsArray(kept) && cJSON_GetArraySize(kept) == 0;
 }

@@ -118,7 +118,7 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
     /* Parts of two joined lines may look like an unknown word. */
-    if (rule->unless_known != KNOWN_NONE && (s->folded || (s->r->is_measured && !rule->measured)))
+    if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_guessed || (s->r->is_measured && !rule->measured)))
         return;
     find_line(s, from);
     if (is_of_sentences(rule) && !rule->across && !has_unknown_word(s)) {
@@ -478,7 +478,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
                      (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
-        if (!folded && !learning && !r->is_measured)
+        if (!folded && !learning && !r->is_measured && !r->is_guessed)
             on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
         if (keeps_any(r))
@@ -567,7 +567,7 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
         e = search_dump(r, t, learning, out);
     if (e == 0)
         e = failed ? -ENOMEM : out->failed;
-    bool more = !learning && !r->is_measured && !keeps_any(r);
+    bool more = !learning && !r->is_measured && !r->is_guessed && !keeps_any(r);
     if (e == 0 && more)
         e = redact_records(r, t, out);
     if (e == 0 && !learning)

@@ -345,6 +345,16 @@ static int name_of(struct files *files, const struct entry *entry)
     return is_own_name(files, entry) ? 0 : handle_name(files, entry);
 }
 
+/* redaction.json of the stage; NULL = there is none. */
+static cJSON *earlier_report(const struct files *files)
+{
+    char path[FS_PATH_MAX];
+    RC_AUTO_FREE char *text = NULL;
+    (void)snprintf(path, sizeof path, "%s/" REPORT_NAME, files->stage);
+    ssize_t len = fs_read_all(path, REPORT_MAX, &text);
+    return len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+}
+
 static int reserve_of(struct files *files, const struct entry *entry)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -360,6 +370,14 @@ int stage_reserve(struct redactor *redactor, const char *stage, struct rc_err *e
 {
     struct files files = {.redactor = redactor, .stage = stage, .err = err};
     return each_entry(&files, reserve_of);
+}
+
+void stage_resume(struct redactor *redactor, const char *stage)
+{
+    const struct files files = {.redactor = redactor, .stage = stage};
+    cJSON *earlier = earlier_report(&files);
+    redactor_guessed(redactor, redactor_made(redactor, earlier));
+    cJSON_Delete(earlier);
 }
 
 int stage_learn(struct redactor *redactor, const char *stage, struct rc_err *err)
@@ -402,19 +420,20 @@ static void add_counts(cJSON *to, const cJSON *from)
 /* `complete` and `redact` redact a second time: the counts of the first time are added. */
 static void add_earlier_report(cJSON *report, const struct files *files)
 {
-    char path[FS_PATH_MAX];
-    RC_AUTO_FREE char *text = NULL;
-    (void)snprintf(path, sizeof path, "%s/" REPORT_NAME, files->stage);
-    ssize_t len = fs_read_all(path, REPORT_MAX, &text);
-    cJSON *earlier = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    cJSON *earlier = earlier_report(files);
     static const char *const parts[] = {"counts", "secrets", "files"};
     /* Names of files, in somebody else's report. */
     const char *kinds[REDACT_KIND_MAX + 1] = {NULL};
     for (int kind = 0; kind < REDACT_KIND_MAX; kind++)
         kinds[kind] = redact_kind_name((enum redact_kind)kind);
     cJSON *names = cJSON_GetObjectItemCaseSensitive(earlier, "files");
-    if (names != NULL && files->scope == STAGE_EVERYTHING &&
-        redact_json(files->redactor, names, kinds) < 0) {
+    cJSON *left_out = cJSON_DetachItemFromObjectCaseSensitive(earlier, "left_out");
+    bool clean = files->scope != STAGE_EVERYTHING ||
+                 ((names == NULL || redact_json(files->redactor, names, kinds) == 0) &&
+                  (left_out == NULL || redact_json(files->redactor, left_out, NULL) == 0));
+    if (!clean || !cJSON_IsArray(left_out) || !cJSON_AddItemToObject(report, "left_out", left_out))
+        cJSON_Delete(left_out);
+    if (!clean) {
         cJSON_Delete(earlier);
         return;
     }
@@ -429,7 +448,12 @@ static int write_report(struct files *files, int stage_fd)
     cJSON *report = redactor_report(files->redactor);
     if (report != NULL) {
         add_earlier_report(report, files);
-        (void)cJSON_AddItemToObject(report, "left_out", cJSON_Duplicate(files->left_out, 1));
+        cJSON *rows = cJSON_GetObjectItemCaseSensitive(report, "left_out");
+        if (rows == NULL)
+            rows = cJSON_AddArrayToObject(report, "left_out");
+        for (cJSON *row; (row = cJSON_DetachItemFromArray(files->left_out, 0)) != NULL;)
+            if (!cJSON_AddItemToArray(rows, row))
+                cJSON_Delete(row);
     }
     char *printed = report != NULL ? cJSON_Print(report) : NULL;
     int r = printed != NULL

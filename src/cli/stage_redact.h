@@ -38,6 +38,9 @@ char *stage_redact_line(struct redactor *redactor, const char *line);
 int stage_redact_text(struct redactor *redactor, const char *file, char **text, size_t *len);
 /* A bundle that was redacted before: its pseudonyms are not given to others. 0 or -errno. */
 int stage_reserve(struct redactor *redactor, const char *stage, struct rc_err *err);
+/* Was the bundle redacted before, by the rules of this redactor? Then what they guess is not tried again: it would find words
+ * of our own. Call it before stage_learn(). */
+void stage_resume(struct redactor *redactor, const char *stage);
 /* Look through every file below the stage for names and secrets. 0 or -errno. */
 int stage_learn(struct redactor *redactor, const char *stage, struct rc_err *err);
 /* The reasons of the manifest's rows, and another copy of the rows (NULL = none). 0 or -errno. */

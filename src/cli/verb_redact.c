@@ -112,6 +112,8 @@ static int change_bundle(void *context, const char *stage_dir, struct manifest *
         (void)unlinkat(stage_fd, "report.html", 0);
     int r = stage_fd < 0 ? -errno : stage_reserve(line->redactor, stage_dir, err);
     if (r == 0)
+        stage_resume(line->redactor, stage_dir);
+    if (r == 0)
         r = stage_learn(line->redactor, stage_dir, err);
     if (r == 0)
         r = stage_redact_files(line->redactor, stage_dir, stage_fd, STAGE_EVERYTHING,

@@ -260,6 +260,53 @@ class NameOfTheBundle(support.Case):
             self.assertNotIn(b"sanderling", data.lower(), name)
 
 
+class Again(support.BundleCase):
+    program = ("import sys, time; time.sleep(1.2); "
+               "sys.stderr.write('cannot connect to kestrel.hpc.example.org:29500 as jsmith, password=hunter2xyz\\n'); "
+               f"sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+
+    def redacted_again(self, path):
+        """(what rocmcrash says, the files of the bundle that it leaves)"""
+        done = self.verb("redact", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.verb("verify", path).returncode, 0)
+        return done.stderr, support.Bundle(path).files
+
+    def test_nothing_changes(self):
+        said, files = self.redacted_again(shutil.copy(self.bundle.path, self.path("again.tar.gz")))
+        self.assertIn("replaced: nothing", said)
+        self.assertEqual(list(files), list(self.bundle.files))
+        for name in files:
+            if name != "manifest.json":
+                self.assertEqual(files[name], self.bundle.files[name], name)
+
+    def test_the_same_rules_do_not_guess_again(self):
+        path = self.changed_bundle(self.bundle, lambda name, data: data + (
+            b"call of sanderling_step, token hf_AbCdEfGhIjKlMnOpQrStUv1234\n" if name == "SUMMARY.md" else b""))
+        said, files = self.redacted_again(path)
+        self.assertIn("replaced: 1 secret\n", said)
+        self.assertIn(b"call of sanderling_step, token <secret:", files["SUMMARY.md"])
+
+    def test_other_rules_leave_our_words(self):
+        def forget(name, data):
+            return re.sub(rb'"rules":\s*"[0-9a-f]*"', b'"rules": ""', data) if name == "redaction.json" else data
+        path = self.changed_bundle(self.bundle, forget)
+        files = self.redacted_again(path)[1]
+        for name in ("SUMMARY.md", "facts.json", "verdict.json", "report.html"):
+            self.assertEqual(files[name].splitlines(), self.bundle.files[name].splitlines(), name)
+
+    def test_what_was_kept_is_hidden(self):
+        os.mkdir(self.path("kept"))
+        kept = shutil.copy(self.bundle.path, self.path("kept"))
+        done = self.verb("redact", "--keep=hosts", kept)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        added = self.changed_bundle(support.Bundle(kept), lambda name, data: data + (
+            b"call of sanderling_step on node7.hpc.example.org\n" if name == "output/stderr.txt" else b""))
+        text = self.redacted_again(added)[1]["output/stderr.txt"].decode()
+        self.assertNotIn("sanderling", text)
+        self.assertNotIn("hpc.example", text)
+
+
 class PlantedInRun(support.Case):
     def setUp(self):
         super().setUp()
