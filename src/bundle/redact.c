@@ -55,6 +55,8 @@ void redactor_free(struct redactor *r)
     }
     for (size_t i = 0; i < r->file_count; i++)
         free(r->files[i].name);
+    for (size_t i = 0; i < r->library_count; i++)
+        free(r->libraries[i]);
     free(r->files);
     free(r->names);
     free(r->rule_counts);

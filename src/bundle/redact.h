@@ -75,6 +75,9 @@ int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
 /* Learns the value of a variable or an option, whole, if the name asks for a secret. 0 or -ENOMEM. */
 int redactor_learn_value(struct redactor *, const char *name, const char *value);
+/* Learns from the memory map of a process which libraries are public: those of the system, and Python's own. The names of
+ * their functions stay where a frame of a stack names both. 0 or -ENOMEM. */
+int redactor_learn_maps(struct redactor *, const char *maps, size_t len);
 /* True: the next texts are measurements, not written by somebody (/proc/meminfo, versions of packages, hashes
  * of models), so a word that the vocabulary lacks is no name. Known and learned names are hidden, and all
  * other rules apply, as elsewhere. */

@@ -36,6 +36,7 @@ struct redact_file {
 };
 
 #define NAME_BUCKETS 4096u
+#define REDACT_LIBRARIES_MAX 1024u
 
 struct redactor {
     struct redact_rules *rules;
@@ -57,6 +58,8 @@ struct redactor {
     struct redact_file *files;
     size_t file_count, file_capacity;
     int file; /* -1 = none */
+    char *libraries[REDACT_LIBRARIES_MAX]; /* names of public ones */
+    size_t library_count;
     redact_change_fn on_change;
     void *on_change_arg;
 };

@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/buf.h"
 #include "bundle/redact_internal.h"
 
+#define KEY_MIN 16u /* bytes of a key that is searched like any text */
 #define LIST_MAX ((size_t)1 << 20) /* a list of strings that may be a command line */
 
 struct walk {
@@ -256,6 +258,18 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
     return r;
 }
 
+/* A short key without signs loses only a name that is known. A user whose name is one of our words must not change
+ * that word. */
+static void keep_known_names(const struct walk *w, const struct redact_text *t, struct redact_spans *spans)
+{
+    size_t kept = 0;
+    bool ours = redact_is_known(w->redactor->rules->vocabulary, KNOWN_WORDS, t->p, t->len);
+    for (size_t i = 0; !ours && i < spans->count; i++)
+        if (spans->list[i].rule == NULL)
+            spans->list[kept++] = spans->list[i];
+    spans->count = kept;
+}
+
 /* {"/home/alice/x": ...}, {"hf_...": 1}: a key may hold anything. */
 static int redact_key(const struct walk *w, cJSON *item)
 {
@@ -264,9 +278,8 @@ static int redact_key(const struct walk *w, cJSON *item)
     if (t.len == 0 || w->learning)
         return 0;
     int r = redact_search(w->redactor, &t, false, &spans);
-    /* A user whose name is one of our words must not change that word. */
-    if (strpbrk(item->string, "/@\\:= ") == NULL && t.len < 16)
-        spans.count = 0;
+    if (strpbrk(item->string, "/@\\:= ") == NULL && t.len < KEY_MIN)
+        keep_known_names(w, &t, &spans);
     struct buf out = BUF_INIT;
     char *copy = NULL;
     if (r == 0 && spans.count > 0) {

@@ -429,7 +429,7 @@ static bool is_known_constant(const struct redactor *r, const char *p, size_t le
 }
 
 /* Drops findings of kinds that the user keeps, findings that only teach names, findings that identify nobody, and
- * unknown words of a message that the C library prints in another language. */
+ * unknown words of a message that the C library prints in another language, or of a public library. */
 static void drop_others(struct search *s)
 {
     struct redact_spans *spans = s->out;
@@ -447,7 +447,8 @@ static void drop_others(struct search *s)
                       is_camel_case(s->t->p + span->from, span->to - span->from));
         }
         bool message = is_guess(span) && translated_covers(s->t->p, s->t->len, span->from, span->to);
-        if (!common && !message && !is_hidden_already(s->t, span) &&
+        bool symbol = is_guess(span) && redact_is_public_symbol(s->r, s->t, span->from);
+        if (!common && !message && !symbol && !is_hidden_already(s->t, span) &&
             (s->learning || (!s->r->kept[span->kind] && !span->learn_only)))
             spans->list[kept++] = *span;
     }

@@ -163,13 +163,58 @@ static const char *const *own_keys(const char *path)
     return ends_with(path, "/verdict.json") ? keys : keys + 1;
 }
 
+/* The packages as requirements.txt lists them. */
+static void list_packages(const cJSON *packages, struct buf *out)
+{
+    const cJSON *package;
+    cJSON_ArrayForEach(package, packages)
+    {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(package, "name"));
+        const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(package, "version"));
+        buf_printf(out, "%s==%s\n", name != NULL ? name : "", version != NULL ? version : "");
+    }
+}
+
+/* Names of packages are hidden in packages.json as they are in requirements.txt, where names of public ones stay. */
+static int redact_packages(const struct files *files, cJSON *packages)
+{
+    static const char *const ours[] = {"name", NULL};
+    struct buf list = BUF_INIT;
+    struct buf clean = BUF_INIT;
+    cJSON *package;
+    list_packages(packages, &list);
+    int r = buf_failed(&list) ? -ENOMEM : redact_text(files->redactor, buf_str(&list), list.len, &clean);
+    char *line = r == 0 && clean.len > 0 ? clean.data : NULL;
+    cJSON_ArrayForEach(package, packages)
+    {
+        cJSON *name = cJSON_GetObjectItemCaseSensitive(package, "name");
+        char *end = line != NULL ? strchr(line, '\n') : NULL;
+        char *sign = end != NULL ? memmem(line, (size_t)(end - line), "==", 2) : NULL;
+        if (sign != NULL)
+            *sign = '\0';
+        if (cJSON_IsString(name) && cJSON_SetValuestring(name, sign != NULL ? line : "") == NULL)
+            r = -ENOMEM;
+        line = end != NULL ? end + 1 : NULL;
+    }
+    buf_release(&list);
+    buf_release(&clean);
+    return r == 0 ? redact_json(files->redactor, packages, ours) : r;
+}
+
 static int handle_document(const struct files *files, const char *path, cJSON *document,
                            struct buf *out)
 {
     if (files->learning)
         return redactor_learn_json(files->redactor, document);
-    int r = redact_json(files->redactor, document,
-                        files->scope == STAGE_OWN ? NULL : own_keys(path));
+    bool of_python = strcmp(below(files, path), "python/packages.json") == 0;
+    cJSON *packages = of_python ? cJSON_DetachItemFromObjectCaseSensitive(document, "packages") : NULL;
+    int r = packages != NULL ? redact_packages(files, packages) : 0;
+    if (r == 0)
+        r = redact_json(files->redactor, document, files->scope == STAGE_OWN ? NULL : own_keys(path));
+    if (packages != NULL && !cJSON_AddItemToObject(document, "packages", packages)) {
+        cJSON_Delete(packages);
+        r = -ENOMEM;
+    }
     char *printed = r == 0 ? cJSON_Print(document) : NULL;
     if (printed != NULL)
         buf_puts(out, printed);
@@ -177,6 +222,12 @@ static int handle_document(const struct files *files, const char *path, cJSON *d
         r = -ENOMEM;
     cJSON_free(printed);
     return r;
+}
+
+static int learn_text(const struct files *files, const char *path, const char *text, size_t len)
+{
+    int r = ends_with(path, "/maps.txt") ? redactor_learn_maps(files->redactor, text, len) : 0;
+    return r == 0 ? redactor_learn(files->redactor, text, len) : r;
 }
 
 /* A document that parses stays well-formed. Any other file is treated as text. */
@@ -189,7 +240,7 @@ static int handle_text(const struct files *files, const char *path, const char *
     if (document != NULL)
         r = handle_document(files, path, document, out);
     else if (files->learning)
-        r = redactor_learn(files->redactor, text, len);
+        r = learn_text(files, path, text, len);
     else
         r = redact_text(files->redactor, text, len, out);
     cJSON_Delete(document);

@@ -260,6 +260,26 @@ class NameOfTheBundle(support.Case):
             self.assertNotIn(b"sanderling", data.lower(), name)
 
 
+class Public(support.BundleCase):
+    """Packages and functions that everybody has keep their names, in every file."""
+
+    program = "import os; os.abort()"
+
+    def test_packages(self):
+        packages = json.loads(self.bundle.text("python/packages.json"))["packages"]
+        listed = [line.split("  #")[0] for line in self.bundle.text("python/requirements.txt").splitlines()]
+        self.assertEqual([f"{package['name']}=={package['version']}" for package in packages if not package.get("shadowed")],
+                         listed)
+
+    def test_functions(self):
+        frame = re.compile(r"(\S+\+0x[0-9a-f]+) \((lib(?:python3|c\.so)[^,)]*)")
+        raw = frame.findall(self.bundle.text("stacks/stacks.0.txt"))
+        self.assertGreater(len(raw), 3)
+        shown = [found for found in frame.findall(self.bundle.text("SUMMARY.md").replace("\\", "")) if found in raw]
+        self.assertGreater(len(shown), 3)
+        self.assertEqual(re.findall(r"<project\d+>\+0x[0-9a-f]+ \(lib(?:python3|c\.so)", self.bundle.text("SUMMARY.md")), [])
+
+
 class Again(support.BundleCase):
     program = ("import sys, time; time.sleep(1.2); "
                "sys.stderr.write('cannot connect to kestrel.hpc.example.org:29500 as jsmith, password=hunter2xyz\\n'); "

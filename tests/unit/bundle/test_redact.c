@@ -290,6 +290,41 @@ static void test_json(void **state)
     becomes_json(r, in, keep, want);
 }
 
+/* A known name is hidden in a short key, too; our own words stay, whatever a user is called. */
+static void test_json_keys(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_add(r, REDACT_USER, "marlowe"), 0);
+    assert_int_equal(redactor_add(r, REDACT_USER, "reason"), 0);
+    becomes_json(r, "{\"marlowe\":1,\"of_marlowe\":2,\"reason\":3}", NULL, "{\"<user1>\":1,\"of_<user1>\":2,\"reason\":3}");
+}
+
+/* Functions of libraries that everybody has keep their names; those of somebody's program do not. */
+static void test_public_symbols(void **state)
+{
+    (void)state;
+    static const char maps[] = "7f00-7f01 r-xp 0 08:01 1 /root/.pyenv/versions/3.11.7/lib/libpython3.11.so.1.0\n"
+                               "7f01-7f02 r-xp 0 08:01 2 /usr/lib/x86_64-linux-gnu/libsanderling.so.2\n"
+                               "7f02-7f03 r-xp 0 08:01 3 /home/x/libthistle.so\n7f03-7f04 rw-p 0 00:00 0\n"
+                               "7f04-7f05 rw-p 0 00:00 0 [heap]";
+    static const char in[] = "#4 cfunction_vectorcall_NOARGS+0x62 (libpython3.11.so.1.0)\n"
+                             "#5 0x7f cfunction_vectorcall_NOARGS+0x62 (libpython3.11.so.1.0, build-id 49)\n"
+                             "#6 kittiwake_walk+0x1 (libsanderling.so.2)\n#7 sanderling_step+0x1 (libthistle.so)\n"
+                             "#8 sanderling_step+0x (libsanderling.so.2)\nsanderling_step\n"
+                             "sanderling_step: abort+0x12 (libpython3.11.so.1.0)\n";
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_learn_maps(r, maps, sizeof maps - 1), 0);
+    RC_AUTO_FREE char *out = redacted(r, in);
+    assert_non_null(strstr(out, "#4 cfunction_vectorcall_NOARGS+0x62 (libpython3.11.so.1.0)\n"));
+    assert_non_null(strstr(out, "#5 0x7f cfunction_vectorcall_NOARGS+0x62 (libpython3.11.so.1.0, build-id 49)\n"));
+    assert_non_null(strstr(out, "#6 kittiwake_walk+0x1 ("));
+    assert_non_null(strstr(out, "#7 <project"));
+    assert_non_null(strstr(out, "#8 <project"));
+    assert_null(strstr(out, "\nsanderling_step"));
+    redactor_free(r);
+}
+
 /* Other words for a name and its value, and the values of a list that has the name. */
 static void test_json_of_names_and_values(void **state)
 {
@@ -685,6 +720,8 @@ int main(void)
         cmocka_unit_test(test_a_user_in_a_program),
         cmocka_unit_test(test_a_file_in_another_text),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_keys),
+        cmocka_unit_test(test_public_symbols),
         cmocka_unit_test(test_json_of_names_and_values),
         cmocka_unit_test(test_lines_of_json_stay_json),
         cmocka_unit_test(test_json_of_many_members),
