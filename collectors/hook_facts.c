@@ -173,6 +173,7 @@ void hook_facts_of_kept(const cJSON *record, struct hook_text snapshot, int64_t 
     put_integer(out, "torch.kept.retaken_percent", k.retaken_percent, source);
     put_integer(out, "torch.kept.freed_percent", k.freed_percent, source);
     put_integer(out, "torch.kept.watched_percent", k.watched_percent, source);
+    put_integer(out, "torch.kept.outlasting_change_bytes", k.outlasting, source);
     collect_boolean(out, "torch.kept.steady", FACT_IMPACT, k.steady, source);
 }
 
@@ -209,6 +210,7 @@ static void put_demand(const struct torch_series *series, const char *source,
     put_integer(out, "torch.late_run_peak_bytes", d.late_peak, source);
     put_integer(out, "torch.usual_bytes", d.usual, source);
     put_integer(out, "torch.usual_rise_bytes", d.usual_rise, source);
+    put_integer(out, "torch.spread_rise_bytes", d.spread_rise, source);
 }
 
 void hook_facts_of_series(const struct torch_series *series, const char *source,

@@ -7,11 +7,15 @@
 
 #include <stdlib.h>
 
+#include "base/number.h"
+#include "base/slope.h"
+
 #define FALL_MIN ((int64_t)64 << 20)
 #define POINTS_MIN 6 /* for parts of the run */
 #define USUAL_POINTS_MIN 20
 #define PARTS 4           /* of the run, each with as many bytes handed out */
 #define PART_POINTS_MIN 2
+#define SPREAD_POINTS_MIN 24 /* after the load. [eng] */
 #define LOADED_SHARE 10   /* after 1/10 of the bytes handed out the program is loaded. [eng] */
 #define FALL_SHARE 20 /* a fall by 1/20 of the highest use ends a step. [eng] */
 
@@ -93,6 +97,57 @@ static int64_t usual_rise_of(const struct torch_series *series)
     return rise > 0 ? rise : 0;
 }
 
+static double time_s_of(const struct torch_point *points, size_t i)
+{
+    return (double)(points[i].time_ns - points[0].time_ns) / 1e9;
+}
+
+static double trend_of(const struct torch_point *points, size_t count)
+{
+    double x[SLOPE_POINTS_MAX];
+    double y[SLOPE_POINTS_MAX];
+    size_t n = count < SLOPE_POINTS_MAX ? count : SLOPE_POINTS_MAX;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i * count / n;
+        x[i] = time_s_of(points, at);
+        y[i] = (double)points[at].allocated;
+    }
+    return slope_of(x, y, n);
+}
+
+/* Nine of ten samples lie so close together, once the trend is taken away; -1: no memory. */
+static int64_t spread_of(const struct torch_point *points, size_t count)
+{
+    double slope = trend_of(points, count);
+    int64_t *beside = calloc(count, sizeof *beside);
+    if (beside == NULL)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        beside[i] = points[i].allocated - number_from_real(slope * time_s_of(points, i));
+    qsort(beside, count, sizeof *beside, by_size);
+    int64_t spread = beside[count * 19 / 20] - beside[count / 20];
+    free(beside);
+    return spread;
+}
+
+/* The samples lie as far apart as a step takes and gives back. If steps need more, that rises; memory that stays from step to
+ * step lifts all samples alike. */
+static int64_t spread_rise_of(const struct torch_series *series)
+{
+    bool by_bytes = counts_bytes(series);
+    uint64_t first = clock_of(&series->points[0], by_bytes);
+    uint64_t loaded = first + (clock_of(&series->points[series->count - 1], by_bytes) - first) / LOADED_SHARE;
+    size_t begin = 0;
+    while (begin < series->count && clock_of(&series->points[begin], by_bytes) < loaded)
+        begin++;
+    size_t third = (series->count - begin) / 3;
+    if (series->count - begin < SPREAD_POINTS_MIN)
+        return -1;
+    int64_t early = spread_of(series->points + begin, third);
+    int64_t late = spread_of(series->points + series->count - third, third);
+    return early < 0 || late < 0 ? -1 : late > early ? late - early : 0;
+}
+
 static int64_t highest(const struct torch_series *series)
 {
     int64_t peak = 0;
@@ -105,6 +160,7 @@ struct torch_demand torch_series_demand(const struct torch_series *series)
 {
     struct torch_demand d = {
         .earlier_peak = -1, .half_peak = -1, .late_peak = -1, .usual_rise = -1,
+        .spread_rise = -1,
         .usual = usual_of(series->points, series->count, USUAL_POINTS_MIN)};
     if (series->count == 0)
         return d;
@@ -137,6 +193,7 @@ struct torch_demand torch_series_demand(const struct torch_series *series)
         d.half_peak = peak_of_first(series, 2);
         d.late_peak = peak_of_first(series, 3);
         d.usual_rise = usual_rise_of(series);
+        d.spread_rise = spread_rise_of(series);
     }
     return d;
 }

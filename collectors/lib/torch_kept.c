@@ -65,6 +65,7 @@
  * the laboratory has it, 11 of 19 watched programs that need more. [lab] */
 #define WENT_LATER 0.09
 #define TIME_TO_GO 0.44
+#define OUTLASTED_MIN 4 /* marks. [eng] */
 
 struct mark {
     double time; /* ns */
@@ -73,6 +74,7 @@ struct mark {
     double watched; /* share of the blocks handed out since whose release was seen; 0: older hooks do not say */
     double went_later; /* bytes that were in use at all looks of some steps, and are gone now; -1: not known */
     double replaced; /* of the blocks still in use some steps later: the share that is gone now */
+    double outlasted; /* bytes that were in use until the next look, some steps later; -1: not known */
     double passing;  /* bytes that have been in use at any time since, in blocks that went; -1: not known */
 };
 
@@ -113,7 +115,8 @@ static bool is_loading(const struct mark *m, double handed_out)
 }
 
 /* [ns, device, bytes handed out, in use, of these kept at all later marks, in use now, outlived,
- * what in use has not been below since, outlived at all looks, percent watched: older hooks do not say the last ones] */
+ * what in use has not been below since, outlived at all looks, percent watched, in use until the next look: older hooks do
+ * not say the last ones] */
 static void read_marks(const cJSON *rows, int device, double handed_out, double until, struct marks *ret)
 {
     const cJSON *row;
@@ -121,7 +124,8 @@ static void read_marks(const cJSON *rows, int device, double handed_out, double 
     {
         struct mark m = {cell(row, 0), cell(row, 2) / handed_out, cell(row, 4), cell(row, 3),
                          fmax(0, cell(row, 9)) / 100, went_later(cell(row, 8), cell(row, 4)),
-                         replaced_share(cell(row, 6), cell(row, 5)), passing_bytes(cell(row, 4), cell(row, 7))};
+                         replaced_share(cell(row, 6), cell(row, 5)), cell(row, 10),
+                         passing_bytes(cell(row, 4), cell(row, 7))};
         if ((int)cell(row, 1) != device || m.at < LOADED || m.at > until || m.kept < 0 ||
             m.kept > m.in_use || ret->count == MARKS_MAX ||
             (ret->count > 0 && m.at <= ret->of[ret->count - 1].at))
@@ -232,6 +236,22 @@ static double went_later_of(const struct marks *m)
         count++;
     }
     return count > 1 ? (before + last) / 2 : last;
+}
+
+/* If every step makes its blocks anew, only those of the model outlast a step, and they are as many at each mark. */
+static double outlasting_of(const struct marks *m)
+{
+    double least = INFINITY;
+    double most = -1;
+    size_t count = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->of[i].outlasted < 0)
+            continue;
+        least = fmin(least, m->of[i].outlasted);
+        most = fmax(most, m->of[i].outlasted);
+        count++;
+    }
+    return count >= OUTLASTED_MIN ? most - least : -1;
 }
 
 static double watched_of(const struct marks *m)
@@ -374,6 +394,7 @@ static struct torch_kept figures(const struct marks *m, const struct marks *all,
         .replaced_percent = number_from_real(100 * replaced),
         .retaken_percent = retaken < 1 ? number_from_real(100 * retaken) : 100,
         .faster_percent = sooner < FASTER_MAX ? number_from_real(100 * sooner) : (int64_t)(100 * FASTER_MAX),
+        .outlasting = number_from_real(outlasting_of(m)),
         .watched_percent = number_from_real(100 * watched),
         .steady = all_along || late > 0,
         .freed_percent = freed <= 0 ? 0 : freed >= since ? 100 : number_from_real(100 * freed / since)};

@@ -22,6 +22,8 @@ struct torch_kept {
                                 took less than the one before and there are enough marks; else 0 */
     bool steady; /* it grew in the first half of that time, too, hardly anything was replaced, and demand does
                   * not rise */
+    int64_t outlasting; /* the blocks of a mark that are in use until the next look, some steps later: by how many bytes
+                         * their sum differs between the marks; -1: not known */
     int64_t watched_percent; /* of the blocks handed out since a mark, how many of their releases the hook saw: the least */
     int64_t freed_percent; /* share of the bytes handed out since the first mark, 0 to 100 */
 };

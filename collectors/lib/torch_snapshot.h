@@ -138,6 +138,8 @@ struct torch_demand {
     int64_t late_peak;    /* the peak in its first three quarters */
     int64_t usual;        /* nine of ten samples had at most this in use; -1: too few */
     int64_t usual_rise;   /* by how much more that rises over the run, 0: it does not; -1: too few */
+    int64_t spread_rise;  /* by how much more the samples differ among each other in the last third of the run than in the
+                           * first, beside the trend of each; 0: no more; -1: too few */
 };
 
 struct torch_demand torch_series_demand(const struct torch_series *series);

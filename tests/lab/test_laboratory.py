@@ -67,6 +67,34 @@ def in_pieces_beside_another(_rng, capacity, _growth):
         yield [("a", "large", 450 * MIB), ("f", "large")]
 
 
+def hooks_made_anew(larger_work=False):
+    """One more hook in every other step. Each keeps its copy until the next step; a larger batch needs more within it."""
+    def hooks(_rng, _capacity, growth):
+        yield [("a", "weights", GIB)]
+        for step in itertools.count():
+            more = step // 2 if growth else 0
+            scale = 1 + more / 8 if larger_work else 1
+            work = [("a", (step, layer), int(120 * scale) * MIB) for layer in range(10)]
+            for hook in range(more):
+                work.append(("a", ("copy", step, hook), 96 * MIB))
+                if hook < (step - 1) // 2:
+                    work.append(("f", ("copy", step - 1, hook)))
+            yield work + [("f", (step, layer)) for layer in range(10)]
+    return hooks
+
+
+def longer_queue(_rng, _capacity, growth):
+    """Each step makes as much as before; it waits longer and longer."""
+    yield [("a", "weights", GIB)]
+    waiting = []
+    for step in itertools.count():
+        work = [("a", (step, layer), 120 * MIB) for layer in range(10)] + [("f", (step, layer)) for layer in range(10)]
+        waiting.append(step)
+        length = 20 + (step // 2 if growth else 0)
+        gone, waiting = waiting[:max(0, len(waiting) - length)], waiting[max(0, len(waiting) - length):]
+        yield work + [("a", step, 96 * MIB)] + [("f", name) for name in gone]
+
+
 class Allocator(unittest.TestCase):
     def setUp(self):
         self.device = Device(GIB)
@@ -265,7 +293,7 @@ class KeptBlocks(unittest.TestCase):
                 handed_out = {0: 1000 + 30 * number}
                 self.assertTrue(kept.is_due(number, handed_out))
                 kept.look(number, handed_out, segments(state))
-            self.assertEqual(kept.rows(segments("active_allocated")), [[0, 0, 1000, 512, kept_bytes, 512, -1, 0, -1, 0]])
+            self.assertEqual(kept.rows(segments("active_allocated")), [[0, 0, 1000, 512, kept_bytes, 512, -1, 0, -1, 0, kept_bytes]])
 
     def test_a_window_sees_a_place_freed_and_taken_again(self):
         segments = [{"device": 0, "address": 4096, "blocks": [{"size": 512, "state": "active_allocated"}]}]
@@ -276,6 +304,19 @@ class KeptBlocks(unittest.TestCase):
             self.assertEqual([row[4] for row in kept.rows(segments, (), (40, 50))], [kept_bytes] * 3 + [512] * 2)
             self.assertEqual([row[8] for row in kept.rows(segments)], [kept_bytes, kept_bytes, -1, -1, -1])
             self.assertEqual({row[9] for row in kept.rows(segments, (), (40, 50))}, {80})
+
+    def test_what_outlasts_some_steps(self):
+        def segments(count):
+            return [{"device": 0, "address": 0, "blocks": [{"size": 512, "state": "active_allocated"}] * count}]
+        kept = self.kept()
+        for number, (handed_out, count, freed) in enumerate((
+                (1000, 4, ()), (1030, 3, {(0, 512)}),   # one went, one was replaced
+                (2000, 4, ()), (2060, 4, ()),           # none went
+                (4000, 4, ()), (4400, 4, ()),           # the next look comes too late
+                (8000, 4, ()))):                        # none has come
+            kept.look(number, {0: handed_out}, segments(count), freed)
+        self.assertEqual([(row[2], row[10]) for row in kept.rows(segments(4))],
+                         [(1000, 1024), (2000, 2048), (4000, -1), (8000, -1)])
 
     def test_how_much_the_windows_saw(self):
         module, said = hook_record.load_hook("", lambda: 0)["_load"]("rocmcrash_kept"), []
@@ -400,6 +441,22 @@ class Verdicts(unittest.TestCase):
             self.assertGreater(found["torch.gap_risen_bytes"], 10 * GIB)
             verdict, = laboratory.judge(JUDGE, [run])
             self.assertEqual((verdict["class"], verdict["path"][-1]["node"]), ("leak", "leak-outside-torch"))
+
+    def verdict_of(self, make, intent):
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            laboratory.examine(plain(make, intent, capacity=16 * GIB), run)
+            return laboratory.judge(JUDGE, [run])[0]
+
+    def test_what_each_step_makes_anew_may_be_a_leak(self):
+        """Hooks are registered again and again, and each step makes all their copies anew. Larger steps, and a queue that gets
+        longer, fill memory as steadily, and keep nothing."""
+        for make, answer in ((hooks_made_anew(), True), (hooks_made_anew(larger_work=True), False), (longer_queue, False)):
+            with self.subTest(make.__name__):
+                verdict = self.verdict_of(make, "leak")
+                self.assertEqual(verdict["path"][-1]["node"] == "made-anew", answer, verdict["sentence"])
+                self.assertEqual((verdict["class"], verdict["confidence"] == "low"), ("leak", True) if answer else
+                                 ("capacity", False))
 
     # generator, seed; GiB of the GPU, MiB of the driver and the context; seconds of a step and of the first one, how busy
     ONCE_WRONG = {

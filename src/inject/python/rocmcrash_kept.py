@@ -15,6 +15,7 @@ there is time for it again. A program that allocates less is watched all the tim
 STEP = 1.18  # a mark whenever the bytes handed out have grown by this factor: 14 a tenfold
 LOOK_STEP = 1.02  # a look at the blocks of the marks, as often
 LATER = 3  # marks: 1.6 times the bytes, some steps
+NEXT_MAX = 1.05  # a look that comes so soon behind a mark is the next one
 MARKS_MAX = 12  # the last of them: back to a seventh of the run
 # Reading the blocks may hold the GIL for so much at once (ns), and for this part of the time: marks, looks between them.
 MARK_TIME, LOOK_TIME = (100000000, 50), (40000000, 200)
@@ -119,6 +120,7 @@ class Kept:
         self.since = {}  # of each block: (bytes, number of the first mark that saw it, if all looks from there on did)
         self.outlived = {}  # ns of a mark: {device: bytes of it that were in use LATER marks later}
         self.stayed = {}  # the same, of these in use at all looks until then
+        self.outlasted = {}  # ns of a mark: {device: bytes of it that were in use until the next look}
         self.next_mark = self.next_look = 1  # bytes handed out
         self.mark_time, self.look_time = Budget(*MARK_TIME), Budget(*LOOK_TIME)
 
@@ -145,6 +147,9 @@ class Kept:
         found = blocks_of(segments)
         total = sum(handed_out.values())
         self.since = self._seen(found, freed)
+        if self.marks and self.marks[-1][0] not in self.outlasted:
+            soon = total <= NEXT_MAX * sum(self.marks[-1][1].values())
+            self.outlasted[self.marks[-1][0]] = sums(self._kept(self.since, self.made - 1)) if soon else None
         if total >= self.next_mark:
             self._mark(now_ns, handed_out, found, watched)
             self.next_mark = int(total * STEP) + 1
@@ -178,17 +183,19 @@ class Kept:
     def rows(self, segments, freed=(), watched=(0, 0)):
         """[ns, device, bytes handed out, in use, of these in use at all later looks and now, in use now, in use LATER
         marks later (-1: not known), what in use has not been below since (0: not known), in use at all looks until LATER
-        marks later (-1: not known), percent of the blocks handed out since whose release was watched] of each mark, the
-        oldest first."""
+        marks later (-1: not known), percent of the blocks handed out since whose release was watched, in use until the next
+        look (-1: not known)] of each mark, the oldest first."""
         now, out = blocks_of(segments), []
         seen = self._seen(now, freed)
         for number, (time_ns, handed_out, blocks, lows, *of_windows) in enumerate(self.marks, self.made - len(self.marks)):
             kept, still = sums(self._kept(seen, number)), sums(both(blocks, now))
             later, stayed = self.outlived.get(time_ns), self.stayed.get(time_ns, {})
+            outlasted = self.outlasted.get(time_ns)
             seen_of = watched[0] - of_windows[0], watched[1] - of_windows[1]
             percent = 100 * seen_of[0] // seen_of[1] if seen_of[1] > 0 else 0
             for device, size in sums(blocks).items():
                 out.append([time_ns, device, handed_out.get(device, 0), size, kept.get(device, 0), still.get(device, 0),
                             -1 if later is None else later.get(device, 0), self._floor(lows.get(device, ())),
-                            -1 if later is None else stayed.get(device, 0), percent])
+                            -1 if later is None else stayed.get(device, 0), percent,
+                            -1 if outlasted is None else outlasted.get(device, 0)])
         return out

@@ -133,6 +133,32 @@ static void what_was_watched_is_known(void **state)
     assert_true(k.steady);
 }
 
+/* ..., in use until the next look */
+static void what_outlasts_some_steps(void **state)
+{
+    (void)state;
+    struct torch_kept k;
+    char rows[512];
+    static const char marks[] = "[1,0,200,40,20,20,20,20,20,100,%d],[2,0,400,60,20,20,20,20,20,100,%d],[3,0,600,90,20,90,-1,90,-1,100,%d],"
+                                "[4,0,800,120,20,120,-1,120,-1,100,%d]";
+    static const struct {
+        int at[4], differs;
+    } cases[] = {
+        {{20, 20, 20, 20}, 0},   /* all that is made in a step goes in the next one */
+        {{20, 40, 60, 80}, 60},  /* a queue, longer lives */
+        {{60, 22, 20, 21}, 40},  /* the looks were closer than a step at first */
+        {{20, 20, 20, -1}, -1}}; /* too few marks with such a look */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int *at = cases[i].at;
+        (void)snprintf(rows, sizeof rows, marks, at[0], at[1], at[2], at[3]);
+        assert_true(read_rows(rows, &k));
+        assert_int_equal(k.outlasting, cases[i].differs);
+    }
+    /* older hooks */
+    assert_true(read_rows("[1,0,200,40,20,25,20],[2,0,400,60,40,40,41],[3,0,600,70,60,60,-1],[4,0,800,85,80,80,-1]", &k));
+    assert_int_equal(k.outlasting, -1);
+}
+
 static void the_last_blocks_have_had_no_time_to_go(void **state)
 {
     (void)state;
@@ -397,6 +423,7 @@ int main(void)
         cmocka_unit_test(what_lives_long_is_not_kept),
         cmocka_unit_test(what_passes_through_more_and_more_is_not_kept),
         cmocka_unit_test(what_was_watched_is_known),
+        cmocka_unit_test(what_outlasts_some_steps),
         cmocka_unit_test(the_last_blocks_have_had_no_time_to_go),
         cmocka_unit_test(a_leak_that_begins_late_is_one),
         cmocka_unit_test(a_leak_that_begins_after_half_of_the_run_is_one),

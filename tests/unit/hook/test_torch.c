@@ -191,6 +191,31 @@ static void test_rise_of_what_is_usual(void **state)
     assert_int_equal(usual_rise(5, 1000, 0, 90, MIB), -1);
 }
 
+/* Points of steps whose spread is `early` MiB at the start and `late` at the end; the lows rise by `rise`. */
+static int64_t spread_rise(size_t count, int64_t early, int64_t late, int64_t rise)
+{
+    struct torch_point points[400];
+    for (size_t i = 0; i < count; i++) {
+        int64_t share = (int64_t)((i * 7) % 10);
+        int64_t spread = early + (late - early) * (int64_t)i / (int64_t)count;
+        points[i] = (struct torch_point){.time_ns = i * 50000000,
+                                         .allocated = (1000 + share * spread / 8 + rise * (int64_t)i / (int64_t)count) * MIB,
+                                         .allocated_total = (int64_t)i * MIB};
+    }
+    struct torch_series series = {.points = points, .count = count};
+    return torch_series_demand(&series).spread_rise;
+}
+
+static void test_rise_of_what_steps_need(void **state)
+{
+    (void)state;
+    assert_int_equal(spread_rise(400, 800, 800, 0), 0);
+    assert_in_range(spread_rise(400, 800, 800, 4000), 0, 40 * MIB); /* the same steps, lifted */
+    assert_in_range(spread_rise(400, 400, 1400, 1000), 500 * MIB, 800 * MIB);
+    assert_int_equal(spread_rise(400, 1400, 400, 1000), 0);
+    assert_int_equal(spread_rise(26, 400, 1400, 0), -1); /* 23 after the load */
+}
+
 /* A step takes 2 GiB and frees them, except for 1 MiB. */
 static void test_growth_of_a_leak_below_steps(void **state)
 {
@@ -417,6 +442,7 @@ int main(void)
         cmocka_unit_test(test_recorded_snapshots),
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_what_most_samples_had),
+        cmocka_unit_test(test_rise_of_what_steps_need),
         cmocka_unit_test(test_rise_of_what_is_usual),
         cmocka_unit_test(test_growth_of_a_leak_below_steps),
         cmocka_unit_test(test_growth_of_steps_alone),
