@@ -43,6 +43,19 @@ static const cJSON *fixture_of(const cJSON *rows, const char *node)
     return NULL;
 }
 
+/* A short run has few samples: its leak is known by the blocks that stay, and no growth of 0 is told. */
+static void no_growth_is_not_told_as_a_number(void **state)
+{
+    cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
+    cJSON *unseen = cJSON_Parse("{\"torch.kept.steady\": true, \"torch.kept.growth_bytes\": \"19 GiB\", \"f.growth.samples\": 8,"
+                                " \"f.growth.rising_share_percent\": 0, \"f.growth.total_bytes\": 0}");
+    struct verdict v = fixture_judge(*state, fixture_of(rows, "kept-explains-the-rise"), unseen);
+    assert_string_equal(v.sentence, "Memory in use grew until nothing was left; 19.00 GiB of it was still in use long after it was allocated.");
+    verdict_release(&v);
+    cJSON_Delete(unseen);
+    cJSON_Delete(rows);
+}
+
 /* No advice raises a limit that cannot be raised far enough, or names a process that no line has. */
 static void advice_fits_what_is_known(void **state)
 {
@@ -394,6 +407,7 @@ int main(void)
         cmocka_unit_test(advice_never_sets_both_allocator_options),
         cmocka_unit_test(expandable_segments_only_where_it_works),
         cmocka_unit_test(no_reason_is_without_a_source),
+        cmocka_unit_test(no_growth_is_not_told_as_a_number),
         cmocka_unit_test(every_answer_has_reasons_in_whole_sentences),
         cmocka_unit_test(nobody_is_told_to_do_what_he_did),
         cmocka_unit_test(a_fault_of_the_command_processor_gets_its_own_advice),
