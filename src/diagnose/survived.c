@@ -225,7 +225,7 @@ static struct copy copy_of(struct text all)
 /* The line itself says that its failure was handled, or is no failure of this run. */
 static bool is_handled(struct text line)
 {
-    return rule_is_on(RULE_HANDLED, line) && is_failure(line);
+    return is_failure(line) && rule_is_on(RULE_HANDLED, line);
 }
 
 /* A handled failure is not the cause of a refused request, nor of an error of the program's own. */
