@@ -178,7 +178,7 @@ class Triage(BadCase):
         done = self.verb("triage", "--json", "-", input=text)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(json.loads(done.stdout)["class"], "capacity")
-        self.assertEqual(self.verb("triage", "-", input="").returncode, 0)
+        self.assertEqual(self.verb("triage", "-", input="").returncode, FAILED)
         self.assertEqual(self.verb("triage", "-", input="\x1b[2J\0\xff").stdout.count("\x1b"), 0)
 
     def test_folder_of_bundles(self):

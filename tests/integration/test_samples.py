@@ -55,6 +55,11 @@ class Result:
     def verdict(self):
         return self.bundle.verdict
 
+    def told(self):
+        """What a failed check shows: the verdict, what it lacked, and how the ledger was read."""
+        verdict = self.verdict()
+        return f"{verdict['sentence']} missing: {verdict['missing']}; ledger: {self.bundle.row('ledger')}; impact: {self.bundle.row('impact')}; gpu: {self.bundle.row('gpu')}; stderr: {self.stderr[-400:]}"
+
     def refused(self):
         return [r for r in self.records if r["event"] == "alloc" and r["result"] < 0]
 
@@ -107,7 +112,7 @@ class Samples(unittest.TestCase):
 
     def check_class(self, sample, result):
         verdict = result.verdict()
-        self.assertEqual(verdict["class"], sample.expected, verdict["sentence"])
+        self.assertEqual(verdict["class"], sample.expected, result.told())
         self.assertIn(sample.subclass, verdict["subclass"])
         # In another pid namespace KFD's numbers are not our pids: it is not known who holds the memory.
         held = verdict["class"] == "held-by-other" and not FIRST_PID_NAMESPACE
