@@ -188,7 +188,7 @@ class PlantedInText(unittest.TestCase):
         text = (self.text + HIP_OOM * 200 + "[ 12.5] amdgpu 0000:03:00.0: ring gfx timeout\n" * 2000) * 25
         seconds = support.cpu_seconds_of(lambda: redact(text))
         print(f"{len(text) / 1e6:.1f} MB of text in {seconds:.2f} s: {len(text) / 1e6 / seconds:.0f} MB/s")
-        self.assertLess(seconds, 10)
+        self.assertLess(seconds, 15)  # 8 s alone, 10 to 14 s where others share the core; a rule that runs away takes minutes
 
 
 # --- a real run ---
