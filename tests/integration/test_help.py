@@ -54,7 +54,7 @@ class Help(support.Case):
 
     def test_usage_has_one_form(self):
         """A message about a wrong use has the line of the help."""
-        for words, form in ((("show",), "show [OPTIONS] [BUNDLE...]"), (("issue", "a", "b"), "issue [OPTIONS] [BUNDLE]"),
+        for words, form in ((("issue", "a", "b"), "issue [OPTIONS] [BUNDLE]"),
                             (("open", "a", "b"), "open [OPTIONS] [BUNDLE]"), (("reveal",), "reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]"),
                             (("snap",), "snap [OPTIONS] PID"), (("watch", "1", "2"), "watch [OPTIONS] PID")):
             done = self.verb(*words)
