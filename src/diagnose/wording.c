@@ -17,7 +17,7 @@
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
-#define FRAME_WORDS_NEEDED 20 /* most short texts are lines of a log, and the words of a log have no frame */
+#define FRAME_WORDS_NEEDED 30 /* most short texts are lines of a log, and the words of a log have no frame */
 #define WORDS_SHOWN 6
 #define LIKELY 4 /* a class this many times less likely than the best one is no longer likely */
 #define TENTH 0.1 /* the unit of rarity and bias */
