@@ -56,7 +56,7 @@ class Result:
         return self.bundle.verdict
 
     def told(self):
-        """What a failed check shows: the verdict, what it lacked, and how the ledger was read."""
+        """The verdict, what it lacked, and how the ledger was read: for a failed check."""
         verdict = self.verdict()
         return f"{verdict['sentence']} missing: {verdict['missing']}; ledger: {self.bundle.row('ledger')}; impact: {self.bundle.row('impact')}; gpu: {self.bundle.row('gpu')}; stderr: {self.stderr[-400:]}"
 
