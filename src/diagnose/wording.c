@@ -262,7 +262,7 @@ static void say_words(struct marks *m, size_t column, struct buf *out)
 
 static void derive_cause(struct facts *facts, struct marks *m, int count)
 {
-    double share[WORDING_COLUMNS_MAX];
+    double share[WORDING_COLUMNS_MAX] = {0};
     struct buf says = BUF_INIT, likely = BUF_INIT;
     size_t best = share_out(m, share);
     say_words(m, best, &says);
@@ -277,7 +277,7 @@ static void derive_cause(struct facts *facts, struct marks *m, int count)
 static void derive_frame(struct facts *facts)
 {
     struct marks m = {.reader = frames()};
-    double share[WORDING_COLUMNS_MAX];
+    double share[WORDING_COLUMNS_MAX] = {0};
     struct buf says = BUF_INIT;
     mark_all(&m, facts);
     if (count_words(&m) < FRAME_WORDS_NEEDED)
