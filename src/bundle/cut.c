@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/ending.h"
 #include "base/fs.h"
 #include "bundle/internal.h"
 
@@ -43,23 +44,16 @@ int cut_rank(const char *path)
     return 30;
 }
 
-static bool has_suffix(const char *path, const char *suffix)
-{
-    size_t len = strlen(path);
-    size_t want = strlen(suffix);
-    return len >= want && strcmp(path + len - want, suffix) == 0;
-}
-
 /* Is it a table? Programs can still read a table from which lines were taken. */
 static bool is_table(const char *path)
 {
-    return has_suffix(path, ".csv") || has_suffix(path, ".tsv") || has_suffix(path, ".jsonl");
+    return ends_with(path, ".csv") || ends_with(path, ".tsv") || ends_with(path, ".jsonl");
 }
 
 /* Half of a JSON document or of a binary file is worth nothing. */
 static bool can_shorten(const struct stage *stage, const char *path)
 {
-    if (has_suffix(path, ".json") || has_suffix(path, ".html"))
+    if (ends_with(path, ".json") || ends_with(path, ".html"))
         return false;
     RC_AUTO_CLOSE int fd = stage_open_file(stage, path);
     char head[4096];

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/encoding.h"
+#include "base/ending.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
@@ -34,12 +35,6 @@ bool input_is_bundle(const char *path)
     return gzip || input_has_bundle_name(path);
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t len = strlen(text);
-    return len > strlen(end) && strcmp(text + len - strlen(end), end) == 0;
-}
-
 bool input_is_bundle_of_ours(const char *path)
 {
     char name[256];
@@ -47,7 +42,7 @@ bool input_is_bundle_of_ours(const char *path)
     const char *slash = strrchr(path, '/');
     if (strncmp(slash != NULL ? slash + 1 : path, OURS, sizeof OURS - 1) == 0 && input_has_bundle_name(path))
         return true;
-    if ((!ends_in(path, ".gz") && !ends_in(path, ".tgz")) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    if ((!ends_with(path, ".gz") && !ends_with(path, ".tgz")) || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return false;
     return bundle_read_name(path, name, sizeof name) == 0 && strncmp(name, OURS, sizeof OURS - 1) == 0;
 }

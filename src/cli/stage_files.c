@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/ending.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/json_bound.h"
@@ -50,13 +51,6 @@ struct files {
     bool learning;
     struct rc_err *err;
 };
-
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t len = strlen(text);
-    size_t want = strlen(ending);
-    return len >= want && strcmp(text + len - want, ending) == 0;
-}
 
 /* Below the stage. */
 static const char *below(const struct files *files, const char *path)

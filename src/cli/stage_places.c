@@ -11,25 +11,20 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/ending.h"
 #include "base/err.h"
 #include "bundle/bundle.h"
-
-static bool ends_in(const char *name, const char *end)
-{
-    size_t len = strlen(name), end_len = strlen(end);
-    return len >= end_len && strcmp(name + len - end_len, end) == 0;
-}
 
 /* "torch-stats.csv" is a table, "stacks.txt" and "jax-stacks.txt" are stacks of Python. */
 static bool place_of(const char *name, char *place, size_t size)
 {
     static const char stacks[] = "stacks.txt";
     int n = 0;
-    if (ends_in(name, "-stats.csv"))
+    if (ends_with(name, "-stats.csv"))
         n = snprintf(place, size, "telemetry/%s", name);
     else if (strcmp(name, stacks) == 0)
         n = snprintf(place, size, "stacks/python.txt");
-    else if (ends_in(name, "-stacks.txt"))
+    else if (ends_with(name, "-stacks.txt"))
         n = snprintf(place, size, "stacks/python-%.*s.txt", (int)(strlen(name) - sizeof stacks), name);
     return n > 0 && (size_t)n < size;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/suggest.h"
+#include "base/ending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,13 +74,6 @@ static bool is_in_path(const char *word)
 bool suggest_finds(const char *word)
 {
     return strchr(word, '/') != NULL ? access(word, X_OK) == 0 : is_in_path(word);
-}
-
-static bool ends_with(const char *word, const char *end)
-{
-    size_t len = strlen(word);
-    size_t tail = strlen(end);
-    return len > tail && strcmp(word + len - tail, end) == 0;
 }
 
 static bool hint_of_file(const char *word, char *hint, size_t size)

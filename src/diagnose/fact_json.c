@@ -6,6 +6,7 @@
  * and from hand-written files (--facts): the input is not trusted. cJSON keeps numbers as double
  * and prints 15 digits, so an integer of more digits is written as a string with "type": "integer".
  */
+#include "base/ending.h"
 #include "diagnose/fact.h"
 
 #include <cjson/cJSON.h>
@@ -103,12 +104,6 @@ cJSON *facts_to_json(const struct facts *f)
 static bool starts_with(const char *s, const char *prefix)
 {
     return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
-static bool ends_with(const char *s, const char *suffix)
-{
-    size_t a = strlen(s), b = strlen(suffix);
-    return a >= b && strcmp(s + a - b, suffix) == 0;
 }
 
 /* A hand-written fact rarely gives its moment: people describe the moment of the crash. */
