@@ -192,6 +192,15 @@ void supervisor_tell_overwritten(struct supervisor *s)
                                "'rocmcrash recover' makes one of what was recorded before");
 }
 
+/* Status 1 of grep(1) is no error: it is not called one. */
+static void tell_hint(const struct shared *shared)
+{
+    if (shared->plain_matches > 0)
+        (void)say_line(stderr, "rocmcrash: an error of the program itself: no bundle (--always makes one)");
+    else
+        (void)say_line(stderr, "rocmcrash: exit status %d: no bundle (--always makes one)", WEXITSTATUS(shared->target_status));
+}
+
 void supervisor_finish(struct supervisor *s)
 {
     supervisor_count_refusals(s);
@@ -202,8 +211,7 @@ void supervisor_finish(struct supervisor *s)
     }
     supervisor_end_recorder(s, what < FINISH_ENDED ? 1 : 2);
     if (what == FINISH_HINT && !s->options->quiet && isatty(STDERR_FILENO))
-        (void)say_line(stderr, "rocmcrash: %s: no bundle (--always makes one)",
-                       s->shared->plain_matches > 0 ? "an error of the program itself" : "it failed without a sign of the GPU");
+        tell_hint(s->shared);
     if (what < FINISH_ENDED)
         return;
     enum loader_variables aside = LOADER_VARIABLES_ALL;
