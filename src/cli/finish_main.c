@@ -21,6 +21,7 @@
 #include "cli/verbs.h"
 
 #define STACK_BYTES ((size_t)1 << 20)
+#define VERBS_OF_A_RUN 3
 
 static const struct {
     const char *name;
@@ -98,11 +99,13 @@ static bool run_on_own_stack(struct call *call)
     return started && pthread_join(thread, NULL) == 0;
 }
 
-/* A finisher of a run prints where the program printed. Its bundle counts, not its last lines. */
-static bool is_of_a_run(const struct call *call)
+/* A finisher of a run prints where the program printed. Its bundle counts, not its last lines. These verbs come first. */
+static bool is_of_a_run(int argc, char *argv[])
 {
-    return call->argc > 1 && (strcmp(call->argv[1], "run") == 0 || strcmp(call->argv[1], "record") == 0 ||
-                              strcmp(call->argv[1], "ended") == 0);
+    for (size_t i = 0; argc > 1 && i < VERBS_OF_A_RUN; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return true;
+    return false;
 }
 
 int main(int argc, char *argv[])
@@ -113,7 +116,7 @@ int main(int argc, char *argv[])
     memory_watch_start();
     if (!run_on_own_stack(&call))
         (void)run_verb(&call);
-    if (!is_of_a_run(&call) && say_end() < 0 && call.status < VERB_EXIT_FAILED)
+    if (!is_of_a_run(argc, argv) && say_end() < 0 && call.status < VERB_EXIT_FAILED)
         return VERB_EXIT_FAILED;
     return call.status;
 }
