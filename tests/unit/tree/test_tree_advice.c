@@ -81,7 +81,7 @@ static void advice_fits_what_is_known(void **state)
     cJSON_Delete(rows);
 }
 
-/* Who ran it under rocmcrash is not told to do so. */
+/* No advice tells the user of a run to run the program under rocmcrash. */
 static void a_run_was_a_run(void **state)
 {
     cJSON *rows = fixture_json("tests/fixtures/tree/nodes.json");
