@@ -17,7 +17,6 @@
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
-#define FRAME_WORDS_NEEDED 30 /* most short texts are lines of a log, and the words of a log have no frame */
 #define WORDS_SHOWN 6
 #define LIKELY 4 /* a class this many times less likely than the best one is no longer likely */
 #define TENTH 0.1 /* the unit of rarity and bias */
@@ -280,10 +279,10 @@ static void derive_frame(struct facts *facts)
     double share[WORDING_COLUMNS_MAX] = {0};
     struct buf says = BUF_INIT;
     mark_all(&m, facts);
-    if (count_words(&m) < FRAME_WORDS_NEEDED)
-        return;
+    int count = count_words(&m);
     (void)share_out(&m, share);
     say_words(&m, TOLD, &says);
+    (void)facts_set_integer(facts, "wording.told_count", FACT_LOG, count, computed);
     (void)facts_set_real(facts, "wording.told_percent", FACT_LOG, 100 * share[TOLD], computed);
     set_text(facts, "wording.told_says", &says);
 }
