@@ -85,8 +85,10 @@ static void begin_incident(struct klog *k, unsigned line)
     k->events_count = 0;
 }
 
-/* A reboot sets the clock back. A hardware error stays the cause, however long ago it was. */
-static void note_incident(struct klog *k, unsigned line)
+/* A reboot sets the clock back. A hardware error stays the cause, however long ago it was. A ring that has recovered
+ * (amdgpu_job_timedout(): only the waves of its job are killed) does not make a later job fault; a log without times tells no more than the order.
+ */
+static void note_incident(struct klog *k, unsigned line, enum bad_class class)
 {
     read_clock(k);
     double step = k->now - k->last_bad;
@@ -95,7 +97,8 @@ static void note_incident(struct klog *k, unsigned line)
     bool rebooted = k->booted || (comparable && k->last_bad > k->now + 1);
     bool apart = comparable && step > INCIDENT_GAP_S;
     bool hardware = k->events_count > 0 && k->events[0].class == BAD_HW_RAS;
-    if (k->events_count > 0 && (rebooted || (apart && !hardware)))
+    bool recovered = k->recovered && !comparable && class == BAD_PAGE_FAULT;
+    if (k->events_count > 0 && (rebooted || recovered || (apart && !hardware)))
         begin_incident(k, line);
     k->booted = false;
     if (k->now >= 0) {
@@ -129,7 +132,7 @@ unsigned klog_bad(struct klog *k, unsigned line, enum bad_class class, struct te
 {
     if (is_noted(k, line, class))
         return 0;
-    note_incident(k, line);
+    note_incident(k, line, class);
     k->bad_count++;
     k->recovered = text_has(text, "soft recovered");
     add_to_timeline(k, line, class, text);

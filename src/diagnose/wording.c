@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "diagnose/fact.h"
+#include "diagnose/vocabulary.h"
 #include "diagnose/wording_table.h"
 
 #define WORDS_MAX 12288
@@ -17,8 +18,10 @@
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8
 #define WORDS_NEEDED 12 /* a line or two are no report: one word would decide */
+#define OTHERS_MAX 32768u
 #define WORDS_SHOWN 6
 #define LIKELY 4 /* a class this many times less likely than the best one is no longer likely */
+#define NAME_SIZE 32
 #define TENTH 0.1 /* the unit of rarity and bias */
 #define TOLD 1 /* column of wording_frames */
 
@@ -34,6 +37,7 @@ struct reader {
 struct marks {
     const struct reader *reader;
     bool seen[WORDS_MAX];
+    bool other[OTHERS_MAX]; /* by hash: words that the table does not have */
 };
 
 static void make_words(struct reader *r)
@@ -92,11 +96,22 @@ static size_t find(const struct reader *r, const char *letters, size_t len)
     return r->table->count;
 }
 
-static void mark(struct marks *m, const char *letters, size_t len)
+static bool mark(struct marks *m, const char *letters, size_t len)
 {
     size_t word = find(m->reader, letters, len);
-    if (word < m->reader->table->count)
-        m->seen[word] = true;
+    if (word == m->reader->table->count)
+        return false;
+    return m->seen[word] = true;
+}
+
+static void mark_word(struct marks *m, const char *letters, size_t len)
+{
+    uint32_t hash = VOCABULARY_HASH;
+    if (mark(m, letters, len))
+        return;
+    for (size_t i = 0; i < len; i++)
+        hash = vocabulary_hash(hash, letters[i]);
+    m->other[hash % OTHERS_MAX] = true;
 }
 
 /* A word has 2 to LETTERS_MAX letters; what is longer or shorter is skipped. `pair` holds the word before, "_", and this one. */
@@ -112,9 +127,9 @@ static void mark_words(struct marks *m, const char *text, size_t len)
                 letters[n] = (char)tolower((unsigned char)text[at]);
         if (n < 2 || n > LETTERS_MAX)
             continue;
-        mark(m, letters, n);
+        mark_word(m, letters, n);
         if (before > 0)
-            mark(m, pair, before + 1 + n);
+            (void)mark(m, pair, before + 1 + n);
         memmove(pair, letters, n);
         pair[n] = '_';
         before = n;
@@ -126,7 +141,7 @@ static void mark_listed(struct marks *m, const char *list)
 {
     for (const char *at = list; *at != '\0'; at += strspn(at, " ")) {
         size_t len = strcspn(at, " ");
-        mark(m, at, len);
+        (void)mark(m, at, len);
         at += len;
     }
 }
@@ -136,9 +151,17 @@ static bool is_pair(const struct reader *r, size_t word)
     return strchr(r->words[word], '_') != NULL;
 }
 
-static const struct fact *words_of_text(const struct facts *facts, int n, char name[24])
+static int count_others(const struct marks *m)
 {
-    (void)snprintf(name, 24, "wording.%d.words", n);
+    int count = 0;
+    for (size_t i = 0; i < OTHERS_MAX; i++)
+        count += m->other[i];
+    return count;
+}
+
+static const struct fact *of_text(const struct facts *facts, int n, const char *what, char name[NAME_SIZE])
+{
+    (void)snprintf(name, NAME_SIZE, "wording.%d.%s", n, what);
     return facts_find(facts, name, FACT_LOG);
 }
 
@@ -156,7 +179,7 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
 {
     struct marks of_causes = {.reader = causes()}, of_frames = {.reader = frames()};
     struct buf known = BUF_INIT;
-    char name[24];
+    char name[NAME_SIZE];
     int n = 0;
     if (len > REPORT_MAX)
         return;
@@ -164,19 +187,35 @@ void wording_to_facts(struct facts *facts, const char *text, size_t len, const c
     mark_words(&of_frames, text, len);
     list_words(&of_causes, NULL, &known);
     list_words(&of_frames, of_causes.reader, &known);
-    while (n < TEXTS_MAX && words_of_text(facts, n, name) != NULL)
+    if (source == NULL)
+        source = "text";
+    while (n < TEXTS_MAX && of_text(facts, n, "words", name) != NULL)
         n++;
-    if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known))
-        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), source != NULL ? source : "text");
+    if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known)) {
+        (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), source);
+        (void)of_text(facts, n, "others_count", name);
+        (void)facts_set_integer(facts, name, FACT_LOG, count_others(&of_causes), source);
+    }
     buf_release(&known);
 }
 
 static void mark_all(struct marks *m, const struct facts *facts)
 {
     const struct fact *f;
-    char name[24];
-    for (int n = 0; n < TEXTS_MAX && (f = words_of_text(facts, n, name)) != NULL; n++)
+    char name[NAME_SIZE];
+    for (int n = 0; n < TEXTS_MAX && (f = of_text(facts, n, "words", name)) != NULL; n++)
         mark_listed(m, f->text);
+}
+
+/* A word that two texts share counts twice here. */
+static int64_t others_of_all(const struct facts *facts)
+{
+    const struct fact *f;
+    char name[NAME_SIZE];
+    int64_t count = 0;
+    for (int n = 0; n < TEXTS_MAX && (f = of_text(facts, n, "others_count", name)) != NULL; n++)
+        count += f->integer;
+    return count;
 }
 
 /* Words, without pairs. */
@@ -269,6 +308,7 @@ static void derive_cause(struct facts *facts, struct marks *m, int count)
     (void)facts_set_text(facts, "wording.class", FACT_LOG, m->reader->table->names[best], computed);
     (void)facts_set_real(facts, "wording.percent", FACT_LOG, 100 * share[best], computed);
     (void)facts_set_integer(facts, "wording.count", FACT_LOG, count, computed);
+    (void)facts_set_real(facts, "wording.known_percent", FACT_LOG, 100.0 * count / (double)(count + others_of_all(facts)), computed);
     set_text(facts, "wording.likely", &likely);
     set_text(facts, "wording.says", &says);
 }

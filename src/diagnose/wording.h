@@ -13,10 +13,10 @@
 
 struct facts;
 
-/* Sets wording.N.words: the words of this text that one of the tables has. A text too long for a report sets nothing. */
+/* Sets wording.N.words: the words of this text that one of the tables has, and wording.N.others_count: how many others it has. A text too long for a report sets nothing. */
 void wording_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
-/* Sets wording.class, .percent, .count, .likely and .says, .told_percent, .told_count and .told_says, from all wording.N.words; nothing if
+/* Sets wording.class, .percent, .count, .known_percent, .likely and .says, .told_percent, .told_count and .told_says, from all wording.N.words; nothing if
  * there are few, or if the facts are those of a watched run (run.boot). */
 void wording_derive(struct facts *);
 

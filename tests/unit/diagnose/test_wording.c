@@ -97,6 +97,25 @@ static void texts_count_together(void **state)
     facts_free(parts);
 }
 
+static double known_percent_of(const char *first, const char *second)
+{
+    double percent = -1;
+    struct facts *facts = read_texts(first, second);
+    assert_true(facts_get_number(facts, "wording.known_percent", &percent));
+    facts_free(facts);
+    return percent;
+}
+
+/* A word counts once in a text, whatever its case. */
+static void unknown_words_are_counted(void **state)
+{
+    (void)state;
+    double bare = known_percent_of(hangs, NULL);
+    assert_true(bare > 90 && bare <= 100);
+    assert_true(known_percent_of(hangs, "gpu qwyx vrzt") < bare);
+    assert_true(known_percent_of(hangs, "gpu qwyx Qwyx QWYX vrzt") == known_percent_of(hangs, "gpu qwyx vrzt"));
+}
+
 static void few_words_say_nothing(void **state)
 {
     (void)state;
@@ -138,7 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_class_and_its_words), cmocka_unit_test(the_classes_that_words_leave_open), cmocka_unit_test(case_and_repetition_do_not_count),
-        cmocka_unit_test(texts_count_together),          cmocka_unit_test(few_words_say_nothing),
+        cmocka_unit_test(texts_count_together),          cmocka_unit_test(unknown_words_are_counted),     cmocka_unit_test(few_words_say_nothing),
         cmocka_unit_test(a_long_log_is_no_report),       cmocka_unit_test(bytes_that_are_no_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

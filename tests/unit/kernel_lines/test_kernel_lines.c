@@ -157,6 +157,35 @@ static void test_many_events(void **state)
     free(text);
 }
 
+/* In a log without times, a fault behind a ring that recovered is an event of its own; a ring that hangs behind a fault is not. */
+static void test_recovered_ring(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *log, *first;
+    } logs[] = {
+        {"amdgpu 0000:09:00.0: amdgpu: ring gfx timeout, but soft recovered\n"
+         "amdgpu 0000:09:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:136 vmid:8 pasid:32783, for process nbody pid 6017 thread nbody pid 6017)\n"
+         "amdgpu 0000:09:00.0: amdgpu:   in page starting at address 0x0000000000001000 from IH client 0x1b (UTCL2)\n",
+         "page-fault"},
+        {"amdgpu 0000:09:00.0: amdgpu: ring gfx timeout, signaled seq=1, emitted seq=2\n"
+         "amdgpu 0000:09:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:136 vmid:8 pasid:32783, for process nbody pid 6017 thread nbody pid 6017)\n"
+         "amdgpu 0000:09:00.0: amdgpu:   in page starting at address 0x0000000000001000 from IH client 0x1b (UTCL2)\n",
+         "gpu-hang"},
+        {"amdgpu 0000:09:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:136 vmid:8 pasid:32783, for process nbody pid 6017 thread nbody pid 6017)\n"
+         "amdgpu 0000:09:00.0: amdgpu:   in page starting at address 0x0000000000001000 from IH client 0x1b (UTCL2)\n"
+         "amdgpu 0000:09:00.0: amdgpu: ring gfx timeout, but soft recovered\n",
+         "page-fault"},
+    };
+    char value[600];
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++) {
+        struct facts *f = facts_new();
+        kernel_log_to_facts(f, logs[i].log, strlen(logs[i].log), NULL);
+        assert_string_equal(fixture_value(f, "kmsg.first_bad", value), logs[i].first);
+        facts_free(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +193,7 @@ int main(void)
         cmocka_unit_test(test_record_forms),
         cmocka_unit_test(test_recorded_logs),
         cmocka_unit_test(test_many_events),
+        cmocka_unit_test(test_recovered_ring),
     };
     return cmocka_run_group_tests_name("kernel_lines", tests, NULL, NULL);
 }
