@@ -186,7 +186,8 @@ static void read_any_text(struct facts *facts, const char *text, size_t len, con
     error_counters_to_facts(facts, text, len, source);
     size_t rest_len = len;
     char *rest = survived_doubt(facts, before, text, len, source, all_readers, &rest_len);
-    wording_to_facts(facts, rest != NULL ? rest : text, rest_len, source);
+    struct text whole = {text, len};
+    wording_to_facts(facts, whole, rest != NULL ? (struct text){rest, rest_len} : whole, source);
     free(rest);
     count_failure_lines(facts, text, len, source);
     /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
@@ -214,6 +215,6 @@ void kernel_text_to_facts(struct facts *facts, const char *text, size_t len, con
     static const reader readers[] = {read_given_log, NULL};
     read_given_log(facts, text, len, source);
     vocabulary_to_facts(facts, text, len, source);
-    wording_to_facts(facts, text, len, source);
+    wording_to_facts(facts, (struct text){text, len}, (struct text){text, len}, source);
     read_repaired(facts, text, len, source, readers, REPAIRS);
 }

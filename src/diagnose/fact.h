@@ -81,6 +81,7 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 #define FACT_MARK_OTHERS_ERROR "of what another process did"
 #define FACT_MARK_FOLLOWED "another error followed"
 #define FACT_MARK_HANDLED "handled by its own words"
+#define FACT_MARK_QUOTED "quoted in a sentence"
 #define FACT_MARK_BYSTANDER "of another process" /* bystander.h */
 #define FACT_MARK_LONG_BEFORE "a day or more before the end of the log" /* kernel_lines.c */
 

@@ -14,6 +14,7 @@
 #define WENT_ON_LINES 2
 /* Longest quotation. */
 #define QUOTED_MAX 400
+#define SENTENCE_WORDS 3
 
 struct ending {
     unsigned line;     /* of the error that ended the program; 0 = not known */
@@ -360,6 +361,37 @@ static void doubt_handled(const struct reading_again *r)
     free(copy.text);
 }
 
+/* A sentence has some words beside what it quotes. */
+static bool is_sentence(struct text line)
+{
+    unsigned words = 0;
+    for (size_t at = 0; at < line.len; at++) {
+        size_t from = at;
+        while (at < line.len && islower((unsigned char)line.at[at]) != 0)
+            at++;
+        words += at - from >= 2 && (from == 0 || line.at[from - 1] == ' ') && (at == line.len || strchr(" ,.:;", line.at[at]) != NULL);
+    }
+    return words >= SENTENCE_WORDS;
+}
+
+/* Somebody tells of messages that stand in quotation marks in a sentence. */
+static void doubt_quoted(const struct reading_again *r)
+{
+    const struct ending any_line = {.line = UINT_MAX};
+    struct copy copy = copy_of(r->all), without = copy_of(r->all);
+    struct text rest = r->all, line;
+    while (copy.text != NULL && without.text != NULL && text_next_line(&rest, &line)) {
+        char *at = without.text + (line.at - r->all.at);
+        if (!blank_quotes(at, line.len) || !is_sentence((struct text){at, line.len}))
+            continue;
+        memcpy(copy.text + (line.at - r->all.at), at, line.len);
+        copy.any = true;
+    }
+    (void)mark_lost(r, &copy, &any_line, FACT_MARK_QUOTED);
+    free(copy.text);
+    free(without.text);
+}
+
 static bool any_up_to(const struct reading_again *r, unsigned line)
 {
     const struct ending any_line = {.line = line + 1};
@@ -485,6 +517,7 @@ char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t 
     char *rest = doubt_earlier(&again, before, ending, others);
     char *well = doubt_went_on(&again, before, &going);
     doubt_handled(&again);
+    doubt_quoted(&again);
     if (rest != NULL && others)
         blank_kernel(rest, all.len);
     char *shortest = well != NULL ? well : rest;

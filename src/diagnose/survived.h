@@ -19,7 +19,7 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
  * GPU. Then it is read without any failure before the traceback of such an error: other facts that are lost get
  * FACT_MARK_FOLLOWED (log.followed_by), for they may be the cause, or not. Facts that stand only on lines which say themselves
  * that the failure was handled (rule "handled") get FACT_MARK_SURVIVED if a refused request or such an error came later,
- * else FACT_MARK_HANDLED.
+ * else FACT_MARK_HANDLED. Those that stand only in quotation marks in a sentence get FACT_MARK_QUOTED.
  *
  * If the program made progress after a failure, it gets FACT_MARK_WENT_ON, however the program ended; FACT_MARK_ENDED_WELL if
  * it says that it reached its end.

@@ -164,6 +164,7 @@ static const struct doubt {
     {FACT_MARK_WENT_ON, 0, 1, "the program made progress after these lines", NO_NODE},
     {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them", NO_NODE},
     {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time", NO_NODE},
+    {FACT_MARK_QUOTED, 0, 1, "the message stands in quotation marks in a sentence: it may only be told of", NO_NODE},
     {FACT_MARK_BYSTANDER, 0, 1, "the kernel names another process than the program that failed in this text", 1},
     {FACT_MARK_LONG_BEFORE, 0, 1, "the kernel log goes on for a day or more after these lines, or the machine was started again: they may be of an earlier failure", 1},
     {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)", NO_NODE},

@@ -165,46 +165,51 @@ static const struct fact *of_text(const struct facts *facts, int n, const char *
     return facts_find(facts, name, FACT_LOG);
 }
 
-/* The words that were seen; without those that `other`, if there is one, has, too. */
-static void list_words(const struct marks *m, const struct reader *other, struct buf *out)
+static void list_words(const struct marks *m, struct buf *out)
 {
-    for (size_t i = 0; i < m->reader->table->count; i++) {
-        const char *word = m->reader->words[i];
-        if (m->seen[i] && (other == NULL || find(other, word, strlen(word)) == other->table->count))
-            buf_printf(out, "%s%s", out->len > 0 ? " " : "", word);
-    }
+    for (size_t i = 0; i < m->reader->table->count; i++)
+        if (m->seen[i])
+            buf_printf(out, "%s%s", out->len > 0 ? " " : "", m->reader->words[i]);
 }
 
-void wording_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
+static void note_words(struct facts *facts, int n, const char *what, const struct marks *m, const char *source)
 {
-    struct marks of_causes = {.reader = causes()}, of_frames = {.reader = frames()};
     struct buf known = BUF_INIT;
     char name[NAME_SIZE];
-    int n = 0;
-    if (len > REPORT_MAX)
-        return;
-    mark_words(&of_causes, text, len);
-    mark_words(&of_frames, text, len);
-    list_words(&of_causes, NULL, &known);
-    list_words(&of_frames, of_causes.reader, &known);
-    if (source == NULL)
-        source = "text";
-    while (n < TEXTS_MAX && of_text(facts, n, "words", name) != NULL)
-        n++;
-    if (n < TEXTS_MAX && known.len > 0 && !buf_failed(&known)) {
+    list_words(m, &known);
+    (void)of_text(facts, n, what, name);
+    if (known.len > 0 && !buf_failed(&known))
         (void)facts_set_text(facts, name, FACT_LOG, buf_str(&known), source);
-        (void)of_text(facts, n, "others_count", name);
-        (void)facts_set_integer(facts, name, FACT_LOG, count_others(&of_causes), source);
-    }
     buf_release(&known);
 }
 
-static void mark_all(struct marks *m, const struct facts *facts)
+void wording_to_facts(struct facts *facts, struct text whole, struct text rest, const char *source)
+{
+    struct marks of_causes = {.reader = causes()}, of_frames = {.reader = frames()};
+    char name[NAME_SIZE];
+    int n = 0;
+    if (whole.len > REPORT_MAX)
+        return;
+    mark_words(&of_causes, rest.at, rest.len);
+    mark_words(&of_frames, whole.at, whole.len);
+    while (n < TEXTS_MAX && of_text(facts, n, "others_count", name) != NULL)
+        n++;
+    if (n == TEXTS_MAX)
+        return;
+    if (source == NULL)
+        source = "text";
+    (void)facts_set_integer(facts, name, FACT_LOG, count_others(&of_causes), source);
+    note_words(facts, n, "words", &of_causes, source);
+    note_words(facts, n, "frame_words", &of_frames, source);
+}
+
+static void mark_all(struct marks *m, const struct facts *facts, const char *what)
 {
     const struct fact *f;
     char name[NAME_SIZE];
-    for (int n = 0; n < TEXTS_MAX && (f = of_text(facts, n, "words", name)) != NULL; n++)
-        mark_listed(m, f->text);
+    for (int n = 0; n < TEXTS_MAX; n++)
+        if ((f = of_text(facts, n, what, name)) != NULL)
+            mark_listed(m, f->text);
 }
 
 /* A word that two texts share counts twice here. */
@@ -318,8 +323,10 @@ static void derive_frame(struct facts *facts)
     struct marks m = {.reader = frames()};
     double share[WORDING_COLUMNS_MAX] = {0};
     struct buf says = BUF_INIT;
-    mark_all(&m, facts);
+    mark_all(&m, facts, "frame_words");
     int count = count_words(&m);
+    if (count == 0)
+        return;
     (void)share_out(&m, share);
     say_words(&m, TOLD, &says);
     (void)facts_set_integer(facts, "wording.told_count", FACT_LOG, count, computed);
@@ -333,10 +340,9 @@ void wording_derive(struct facts *facts)
     const char *boot = NULL;
     if (facts_get_text(facts, "run.boot", &boot)) /* the text is what a watched run printed: no report */
         return;
-    mark_all(&m, facts);
-    int count = count_words(&m);
-    if (count < WORDS_NEEDED)
-        return;
-    derive_cause(facts, &m, count);
     derive_frame(facts);
+    mark_all(&m, facts, "words");
+    int count = count_words(&m);
+    if (count >= WORDS_NEEDED)
+        derive_cause(facts, &m, count);
 }

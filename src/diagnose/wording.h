@@ -9,15 +9,18 @@
 #ifndef DIAGNOSE_WORDING_H
 #define DIAGNOSE_WORDING_H
 
-#include <stddef.h>
+#include "diagnose/text.h"
 
 struct facts;
 
-/* Sets wording.N.words: the words of this text that one of the tables has, and wording.N.others_count: how many others it has. A text too long for a report sets nothing. */
-void wording_to_facts(struct facts *, const char *text, size_t len, const char *source);
+/* Sets wording.N.words and wording.N.others_count: which words of `rest` templates/wording.tsv has, and how many others there are; and
+ * wording.N.frame_words: which words of the whole text templates/frame.tsv has. `rest` is the text without failures that it only quotes or that the program
+ * survived: they are no sign of a cause, but of the frame. A text too long for a report sets nothing.
+ */
+void wording_to_facts(struct facts *, struct text whole, struct text rest, const char *source);
 
-/* Sets wording.class, .percent, .count, .known_percent, .likely and .says, .told_percent, .told_count and .told_says, from all wording.N.words; nothing if
- * there are few, or if the facts are those of a watched run (run.boot). */
+/* From these, wording.told_percent, .told_count and .told_says, and where there are enough words wording.class, .percent, .count, .known_percent, .likely and
+ * .says; nothing if the facts are those of a watched run (run.boot). */
 void wording_derive(struct facts *);
 
 #endif

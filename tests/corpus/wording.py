@@ -11,7 +11,7 @@ REPORTS is tests/fixtures/reports.jsonl.xz: one JSON object a line (set, id, std
 invented, or retold from public threads; their writers knew the names of the classes and none of the rules. FRAMES is
 tests/fixtures/frames.jsonl.xz: pairs of texts with the same messages. In one of them ("own") the author's program failed. In the
 other ("told") the failure is quoted, expected, handled, documented, somebody else's. The table of frames counts all reports as "own"; a
-told text is not learned where something else failed ("cause"), because it is the report of that.
+told text is not learned where something else failed ("cause"), because it is the report of that. Excerpts of own texts are learned as own, too.
 
 A report is the set of its words and of its pairs of neighbouring words ("older_kernel"). The model is a multinomial logistic
 regression over these, weighted by their rarity and scaled to length 1; src/diagnose/wording.c computes the same from the table.
@@ -22,6 +22,7 @@ import hashlib
 import json
 import lzma
 import math
+import random
 import re
 import sys
 
@@ -45,6 +46,9 @@ FRAME = Kind(("own", "told"), sets_min=2, words_kept=3000, weight_min=0.0, weigh
 REPORTS_MIN = 3  # with the word
 PAIR_RARITY = 0.7  # a pair says again what its words say
 RETOLD_WEIGHT = 3
+EXCERPT_LINES_MAX = 12
+EXCERPTS_A_PAIR = 2
+REPORTS_AN_EXCERPT = 3
 OWN_WEIGHT = 0.1  # of a report among the frames: there are ten times as many of them
 STEPS_MAX = 500
 RARITY_UNIT = 0.1  # of the table
@@ -197,9 +201,21 @@ def score(kind, reports):
     return 0
 
 
+def excerpt(report, chance):
+    """Some lines of a report: they read like a log in a document, and are none."""
+    lines = [line for key in ("stderr", "dmesg", "smi") for line in (report.get(key) or "").split("\n") if line.strip()]
+    count = chance.randint(3, max(3, min(EXCERPT_LINES_MAX, len(lines) // 2)))
+    start = chance.randint(0, max(0, len(lines) - count))
+    return {"set": report["set"], "label": "own", "stderr": "\n".join(lines[start:start + count])}
+
+
 def load_frames(reports, frames):
     own = [dict(r, label="own") for r in load(reports) if r["label"] != "unknown"]
-    return own + [r for r in load(frames) if r["label"] == "own" or r["cause"] == "unknown"]
+    pairs = [r for r in load(frames) if r["label"] == "own" or r["cause"] == "unknown"]
+    chance = random.Random(1)
+    excerpts = [excerpt(r, chance) for r in own[::REPORTS_AN_EXCERPT]]
+    excerpts += [excerpt(r, chance) for r in pairs if r["label"] == "own" for _ in range(EXCERPTS_A_PAIR)]
+    return own + pairs + excerpts
 
 
 def main():

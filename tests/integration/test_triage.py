@@ -175,6 +175,11 @@ class Quoted(support.Case):
         for message in self.MESSAGES:
             self.assertEqual(self.judged("loading\n" + message + "\n")["confidence"], "high", message)
 
+    def test_a_message_in_a_sentence_is_not_sure(self):
+        for message in self.MESSAGES:
+            self.assertNotEqual(self.judged('the manual says that "%s" means a driver problem\n' % message)["confidence"], "high", message)
+            self.assertEqual(self.judged('error: "%s"\n' % message)["confidence"], "high", message)
+
     FAILURES = MESSAGES + (
         "HW Exception by GPU node-1 (Agent handle: 0x55d0) reason :GPU Hang",
         "Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64",

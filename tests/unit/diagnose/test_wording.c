@@ -23,12 +23,17 @@ static const char hangs_again[] =
     "AMDGPU: ring gfx timeout, signaled seq, emitted seq; GPU Reset Begin, failed to suspend display, process blender pid, "
     "the screen froze and the driver never recovers from the hang -- GPU reset begin, the screen froze";
 
+static void read_text(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    wording_to_facts(facts, (struct text){text, len}, (struct text){text, len}, source);
+}
+
 static struct facts *read_texts(const char *first, const char *second)
 {
     struct facts *facts = facts_new();
-    wording_to_facts(facts, first, strlen(first), "stderr");
+    read_text(facts, first, strlen(first), "stderr");
     if (second != NULL)
-        wording_to_facts(facts, second, strlen(second), "further text");
+        read_text(facts, second, strlen(second), "further text");
     wording_derive(facts);
     return facts;
 }
@@ -146,8 +151,8 @@ static void bytes_that_are_no_words(void **state)
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (char)i;
     struct facts *facts = facts_new();
-    wording_to_facts(facts, bytes, sizeof bytes, NULL);
-    wording_to_facts(facts, "", 0, NULL);
+    read_text(facts, bytes, sizeof bytes, NULL);
+    read_text(facts, "", 0, NULL);
     wording_derive(facts);
     assert_string_equal(class_of(facts), "");
     facts_free(facts);
