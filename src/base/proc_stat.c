@@ -7,6 +7,8 @@
 
 #include "base/fs.h"
 
+#define HELD_LOOK_NS 2000000000u
+
 uint64_t proc_stat_field(const char *line, int number)
 {
     const char *at = strrchr(line, ')');
@@ -34,6 +36,15 @@ char proc_state_of(pid_t pid)
     char line[1024];
     const char *name_end = strrchr(read_line(pid, line), ')');
     return name_end != NULL && name_end[1] == ' ' ? name_end[2] : '\0';
+}
+
+bool proc_stays_held(struct held_look *look, pid_t pid, uint64_t now_ns)
+{
+    if (now_ns - look->at_ns < HELD_LOOK_NS)
+        return false;
+    bool before = look->was_held;
+    *look = (struct held_look){.at_ns = now_ns, .was_held = proc_state_of(pid) == 't'};
+    return before && look->was_held;
 }
 
 uint64_t proc_status_number(pid_t pid, const char *field)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +23,6 @@
 #define REAP_WAIT_MS 200
 #define SUSPECT_MS 50u
 #define FORK_AGAIN_NS 100000000u
-#define HELD_LOOK_NS 2000000000u
 
 static const char *const helper_names[HELPER_MAX] = {"tracer", "sampler", "relay", "recorder",
                                                      "relay of stdout"};
@@ -151,6 +151,11 @@ bool helper_stopped(struct helpers *h, pid_t pid)
     return true;
 }
 
+void helper_trapped(pid_t pid)
+{
+    (void)ptrace(PTRACE_CONT, pid, NULL, NULL);
+}
+
 void helper_reap(struct helpers *h, int id)
 {
     pid_t pid = h->pids[id];
@@ -197,17 +202,6 @@ static bool stays_late(struct suspect *suspect, uint64_t since_ns, uint64_t budg
     return true;
 }
 
-/* A program may trace our tracer (ptrace), and stop it. Nobody is told of such a stop but that program. */
-static bool tracer_is_held(struct helpers *h, uint64_t now_ns)
-{
-    if (now_ns - h->tracer_looked_ns < HELD_LOOK_NS)
-        return false;
-    bool before = h->tracer_held;
-    h->tracer_looked_ns = now_ns;
-    h->tracer_held = proc_state_of(h->pids[HELPER_TRACER]) == 't';
-    return before && h->tracer_held;
-}
-
 static void watch_tracer(struct helpers *h, uint64_t now_ns)
 {
     struct shared *s = h->shared;
@@ -216,13 +210,28 @@ static void watch_tracer(struct helpers *h, uint64_t now_ns)
                             s->held_budget_ms * NS_PER_MS, now_ns);
     bool hangs = stays_late(&h->tracer_hangs, s->helpers[HELPER_TRACER].work_pending_ns,
                             WORK_MAX_MS * NS_PER_MS, now_ns);
-    bool held = pid > 0 && tracer_is_held(h, now_ns);
+    /* A program may trace our tracer (ptrace), and stop it. Nobody is told of such a stop but that program. */
+    bool held = pid > 0 && proc_stays_held(&h->tracer_look, pid, now_ns);
     if (pid <= 0 || (!holds && !hangs && !held))
         return;
     s->watchdog_kills++;
     shared_event(s, "supervisor", held ? "the tracer is held by another: killing it"
                                        : "the tracer held the target too long: killing it");
     (void)kill(pid, SIGKILL);
+}
+
+/*
+ * The recorder kills a tracer that the target holds, if we are held, too. A process has one tracer: the target does
+ * not get the recorder, which we trace. Not before our tracer could trace: a filter of system calls may kill the
+ * caller of ptrace(2).
+ */
+static void keep_recorder_free(struct helpers *h)
+{
+    pid_t pid = h->pids[HELPER_RECORDER];
+    if (pid <= 0 || pid == h->traced_recorder || h->shared->trace_state != TRACE_STATE_TRACING)
+        return;
+    h->traced_recorder = pid;
+    (void)ptrace(PTRACE_SEIZE, pid, NULL, NULL);
 }
 
 static void watch_sampler(struct helpers *h, uint64_t now_ns)
@@ -266,6 +275,7 @@ void helpers_watch(struct helpers *h)
 {
     uint64_t now_ns = clock_mono_ns();
     watch_tracer(h, now_ns);
+    keep_recorder_free(h);
     if (h->shared->target_state != TARGET_ENDED)
         watch_sampler(h, now_ns);
     /* fork() failed earlier. It may succeed now. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "base/proc_stat.h"
 #include "launch/options.h"
 #include "launch/tracer.h"
 #include "record/shared.h"
@@ -35,8 +36,8 @@ struct helpers {
     struct recorder_options recorder;
     uint64_t forked_again_ns;
     struct suspect tracer_holds, tracer_hangs, sampler_hangs;
-    uint64_t tracer_looked_ns;
-    bool tracer_held; /* it was, when it was looked at */
+    struct held_look tracer_look;
+    pid_t traced_recorder; /* the last one that we asked to trace */
     uint64_t sampler_started_ns;
 };
 
@@ -48,6 +49,8 @@ bool helper_start(struct helpers *helpers, int id);
 bool helper_ended(struct helpers *helpers, pid_t pid, int status);
 /* One of ours was stopped by somebody: it is killed. True when the pid was a helper's. */
 bool helper_stopped(struct helpers *helpers, pid_t pid);
+/* One that we trace got a SIGSTOP or SIGCONT: it goes on without. */
+void helper_trapped(pid_t pid);
 /* Several times a second: tracer that holds too long, relay that does not carry, read that hangs. */
 void helpers_watch(struct helpers *helpers);
 /* Nothing is held, read, carried or to be started: the next look may come later. */

@@ -57,6 +57,8 @@ static void child_changed(struct supervisor *s, const siginfo_t *si)
 {
     if (si->si_code == CLD_STOPPED)
         child_stopped(s, si->si_pid, si->si_status);
+    else if (si->si_code == CLD_TRAPPED)
+        helper_trapped(si->si_pid);
     else if (si->si_code != CLD_CONTINUED)
         child_ended(s, si->si_pid, target_wait_status(si));
     else if (si->si_pid == s->shared->target_pid)

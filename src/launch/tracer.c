@@ -255,6 +255,7 @@ static void start(void)
     /* After the fork: the target stays in the caller's session and process group. */
     leave_caller();
     start_tracing();
+    tracer_wake_supervisor(); /* it traces the recorder before the target runs: helpers.c */
     (void)!write(options->go_write_fd, "", 1);
     (void)close(options->go_write_fd);
     (void)close(options->target.exec_error_fd);

@@ -40,6 +40,7 @@ struct recorder {
     uint64_t replay_until; /* the recorder before us has counted the records below this number */
     int dirfd, kmsg_fd, state_fd;
     int target_pidfd, tracer_pidfd; /* -1 = had already ended */
+    struct held_look tracer_look;
     size_t kmsg_bytes;
     int dir_attempts;
     uint64_t output_seen; /* the ring's head when the recorder last waited */
@@ -253,6 +254,16 @@ static void watch_tracer(const struct recorder *r)
         (void)syscall(SYS_pidfd_send_signal, r->tracer_pidfd, SIGKILL, NULL, 0);
 }
 
+/* The target holds both the tracer, which it waits for, and the supervisor, which would kill the tracer. */
+static void watch_held_tracer(struct recorder *r)
+{
+    if (r->tracer_pidfd < 0 ||
+        !proc_stays_held(&r->tracer_look, r->shared->helpers[HELPER_TRACER].pid, clock_mono_ns()))
+        return;
+    shared_event(r->shared, "recorder", "the tracer is held by another: killing it");
+    (void)syscall(SYS_pidfd_send_signal, r->tracer_pidfd, SIGKILL, NULL, 0);
+}
+
 static bool is_gone(int pidfd)
 {
     struct pollfd fd = {.fd = pidfd, .events = POLLIN};
@@ -280,6 +291,7 @@ static _Noreturn void stand_in_for_supervisor(struct recorder *r)
     while (!target_is_over(r) && (r->options->keep_orphan || clock_mono_ns() < give_up_ns)) {
         flush(r, false);
         watch_tracer(r);
+        watch_held_tracer(r);
         (void)poll(NULL, 0, r->options->keep_orphan ? 100 : 10);
     }
     if (r->dirfd < 0)
@@ -361,6 +373,7 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
         if (getppid() != shared_supervisor())
             stand_in_for_supervisor(r);
         end_stale_stop(shared);
+        watch_held_tracer(r);
         if ((fds[2].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
             fds[2].fd = -1;
         uint64_t age_ns = clock_mono_ns() - shared->run.start_mono_ns;

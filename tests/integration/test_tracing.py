@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracer sees how processes fail, and releases others."""
 
+import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
+import time
 
 import programs
 import support
@@ -34,6 +36,7 @@ long ptrace(enum __ptrace_request request, ...)
 }
 """
 HELD_MAX_MS = 200
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 
 class Crashes(programs.Traced):
@@ -283,6 +286,66 @@ class Unusual(programs.Traced):
                 self.skipTest("may not trace its parent here")
             self.assertEqual((done.status, done.target_stderr), (-signal.SIGTERM, "held\n"))
             self.assertIn("tracer ended", self.only_bundle(done).value("run.trace_lost"))
+
+    def test_a_target_that_holds_all_of_us_and_crashes(self):
+        """The tracer waits for the target, and the target for the tracer. The recorder, which we trace ourselves, ends that."""
+        with Attacks("our processes held by ptrace") as attacks, attacks.one("all"):
+            process, reader = self.interactive(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
+                                               programs.compiled("tracing_program"), "all", options=["--always"])
+            done = self.rest(process, reader)
+            if done.status == 77:
+                self.skipTest("may not trace its parent here")
+            self.assertEqual((done.status, done.target_stderr), (-signal.SIGSEGV, ""))
+            self.assertIn("tracer ended", self.only_bundle(done).value("run.trace_lost"))
+
+    def hold(self, pid):
+        """Stops it as a debugger does; returns what lets it go. None = refused."""
+        libc = ctypes.CDLL(None)
+        libc.ptrace.argtypes = ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
+        if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:
+            return None
+        libc.ptrace(PTRACE_INTERRUPT, pid, None, None)
+        os.waitpid(pid, WALL)
+        return lambda: libc.ptrace(PTRACE_DETACH, pid, None, None)
+
+    def test_a_tracer_that_is_held_for_a_moment(self):
+        """A short hold is no reason to kill it."""
+        process, reader = self.interactive(self.shell(), "-c", "ulimit -c 0; read line; kill -SEGV $$")
+        tracer = self.helper(process.pid, "tracer")
+        wait_for(lambda: self.traced_by(self.target_pid(process.pid)) == tracer, "the target to be traced")
+        let_go = self.hold(tracer)
+        if let_go is None:
+            self.skipTest("may not hold it by ptrace here")
+        time.sleep(1)
+        let_go()
+        self.line(process)
+        bundle = self.only_bundle(self.rest(process, reader))
+        self.assertIsNone(bundle.value("run.trace_lost"))
+        self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
+
+    def traced_by(self, pid):
+        return int(read(f"/proc/{pid}/status").split("TracerPid:")[1].split()[0])
+
+    def test_the_recorder_has_its_tracer(self):
+        """Nobody else gets it, and no signal stops it. A run without tracing has no need of that."""
+        for mode in ("auto", "none"):
+            with self.subTest(mode=mode):
+                process, reader = self.interactive(self.shell(), "-c", "read line; exit 3", options=["--trace=" + mode, "--quiet"])
+                recorder = self.helper(process.pid, "recorder")
+                if mode == "none":
+                    self.target_pid(process.pid)
+                    before = support.switches(recorder)
+                    wait_for(lambda r=recorder, n=before: support.switches(r) > n, "a turn of the recorder")
+                    self.assertEqual(self.traced_by(recorder), 0)
+                else:
+                    wait_for(lambda r=recorder, p=process: self.traced_by(r) == p.pid, "the supervisor to trace it")
+                    self.assertIsNone(self.hold(recorder))
+                    os.kill(recorder, signal.SIGSTOP)
+                    before = support.switches(recorder)
+                    wait_for(lambda r=recorder, n=before: support.switches(r) > n + 2, "a turn of the recorder")
+                    self.assertEqual(self.helper(process.pid, "recorder"), recorder)
+                self.line(process)
+                self.assertEqual(self.rest(process, reader).status, 3)
 
     def test_a_stop_that_cannot_be_answered(self):
         """The kernel refuses again and again: the target goes on without a tracer."""

@@ -2,6 +2,7 @@
 /* A program that traces others; programs.c must not be one (launch/tracer_left_alone.c). argv[1] says whom. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -36,7 +37,42 @@ static int hold_parent(void)
     return 1;
 }
 
+static char *first_line(const char *format, int pid, char line[4096])
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, format, pid, pid);
+    FILE *file = fopen(path, "r");
+    char *read = file != NULL ? fgets(line, 4096, file) : NULL;
+    if (file != NULL)
+        (void)fclose(file);
+    return read;
+}
+
+/* Those that look on, those that look after them, and at last the one that has to see our death. */
+static int hold_all(void)
+{
+    char line[4096];
+    int tracer = getppid();
+    const char *stat = first_line("/proc/%d/stat", tracer, line);
+    if (stat == NULL)
+        return 77;
+    int first = (int)strtol(strrchr(stat, ')') + 4, NULL, 10);
+    char *at = first_line("/proc/%d/task/%d/children", first, line);
+    if (at == NULL || ptrace(PTRACE_ATTACH, first, NULL, NULL) != 0)
+        return 77;
+    for (int pid; (pid = (int)strtol(at, &at, 10)) != 0;)
+        if (pid != tracer)
+            (void)ptrace(PTRACE_ATTACH, pid, NULL, NULL);
+    if (ptrace(PTRACE_ATTACH, tracer, NULL, NULL) != 0)
+        return 77;
+    (void)kill(getpid(), SIGSEGV);
+    return 1;
+}
+
 int main(int argc, char *argv[])
 {
-    return argc > 1 && strcmp(argv[1], "parent") == 0 ? hold_parent() : trace_child();
+    const char *whom = argc > 1 ? argv[1] : "child";
+    if (strcmp(whom, "all") == 0)
+        return hold_all();
+    return strcmp(whom, "parent") == 0 ? hold_parent() : trace_child();
 }
