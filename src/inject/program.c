@@ -176,13 +176,13 @@ static enum preload_answer check_elf(struct program *p, const Elf64_Ehdr *elf)
     const Elf64_Phdr *dynamic = header_of(p, PT_DYNAMIC);
     if (interpreter == NULL || dynamic == NULL)
         return PRELOAD_STATIC;
-    if (!has_our_loader(p, interpreter))
-        return PRELOAD_OTHER_LOADER;
     size_t size = dynamic->p_filesz < sizeof p->dynamic ? dynamic->p_filesz : sizeof p->dynamic;
     size -= size % sizeof(Elf64_Dyn);
     if (size == 0 || !read_at(p, p->dynamic, size, dynamic->p_offset))
         return PRELOAD_NOT_ELF;
     p->dynamic[size / sizeof(Elf64_Dyn) - 1].d_tag = DT_NULL;
+    if (!has_our_loader(p, interpreter))
+        return PRELOAD_OTHER_LOADER;
     size_t sanitizers = sizeof sanitizer_libraries / sizeof sanitizer_libraries[0];
     return needs_one_of(p, sanitizer_libraries, sanitizers) || contains_sanitizer(p) ? PRELOAD_SANITIZER : PRELOAD_YES;
 }
@@ -236,26 +236,31 @@ bool program_names(const uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)], c
     return false;
 }
 
-static unsigned ranges_without(const Elf64_Phdr *headers, unsigned count, uint32_t flags,
-                               struct program_range ranges[PROGRAM_RANGES_MAX])
-{
-    unsigned found = 0;
-    for (unsigned i = 0; i < count && found < PROGRAM_RANGES_MAX; i++)
-        if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & flags) == 0)
-            ranges[found++] = (struct program_range){headers[i].p_offset, headers[i].p_filesz};
-    return found;
-}
-
-unsigned program_constants(int fd, struct program_range ranges[PROGRAM_RANGES_MAX])
+/* The segments that are loaded and have, among the flags in `mask`, these only. */
+static unsigned ranges_with(int fd, uint32_t mask, uint32_t flags, struct program_range ranges[PROGRAM_RANGES_MAX])
 {
     Elf64_Ehdr elf;
     Elf64_Phdr headers[HEADERS_MAX];
+    unsigned found = 0;
     if (raw_call(SYS_pread64, fd, &elf, sizeof elf, 0) != (long)sizeof elf || !raw_equal(elf.e_ident, ELFMAG, SELFMAG) ||
         elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof headers[0] || elf.e_phnum > HEADERS_MAX)
         return 0;
     long size = (long)(elf.e_phnum * sizeof headers[0]);
     if (raw_call(SYS_pread64, fd, headers, (size_t)size, elf.e_phoff) != size)
         return 0;
-    unsigned found = ranges_without(headers, elf.e_phnum, PF_W | PF_X, ranges);
-    return found > 0 ? found : ranges_without(headers, elf.e_phnum, PF_W, ranges);
+    for (unsigned i = 0; i < elf.e_phnum && found < PROGRAM_RANGES_MAX; i++)
+        if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & mask) == flags)
+            ranges[found++] = (struct program_range){headers[i].p_offset, headers[i].p_filesz};
+    return found;
+}
+
+unsigned program_constants(int fd, struct program_range ranges[PROGRAM_RANGES_MAX])
+{
+    unsigned found = ranges_with(fd, PF_W | PF_X, 0, ranges);
+    return found > 0 ? found : ranges_with(fd, PF_W, 0, ranges);
+}
+
+unsigned program_code(int fd, struct program_range ranges[PROGRAM_RANGES_MAX])
+{
+    return ranges_with(fd, PF_X, PF_X, ranges);
 }

@@ -265,6 +265,37 @@ class Unusual(programs.Traced):
                     done = self.run_it(*argv, programs.compiled("tracing_program"), options=["--trace=" + mode], timeout=60)
                     self.assertEqual(done.status, 9)
 
+    def static_program(self, name, *options):
+        try:
+            return programs.compiled(name, "-static", *options)
+        except subprocess.CalledProcessError:
+            self.skipTest("no static C library here")
+
+    def test_a_static_target_that_traces(self):
+        """No loader has to find ptrace() for it. Its instructions say it, or in Go the names of its functions."""
+        for options in ((), ("-s",), ("-DAS_IN_GO", "-s")):
+            program = self.static_program("tracing_program", *options)
+            for argv in ([], [self.shell(), "-c", '"$@"; exit $?', "sh"]):
+                with self.subTest(options=options, argv=argv):
+                    self.assertEqual(self.run_it(*argv, program, options=["--trace=eager"], timeout=60).status, 9)
+
+    def test_a_target_of_another_libc_that_traces(self):
+        """Its loader has another name, as musl's has."""
+        real = "/lib64/ld-linux-x86-64.so.2"
+        loader = self.path("ld-other.so")
+        if not os.path.exists(real):
+            self.skipTest("glibc's loader is not there")
+        os.symlink(real, loader)
+        program = programs.compiled("tracing_program", "-Wl,--dynamic-linker=" + loader)
+        self.assertEqual(self.run_it(program, options=["--trace=eager"], timeout=60).status, 9)
+
+    def test_a_static_target_that_does_not_trace(self):
+        """Its children are observed from their start, although number and name of the call are in its file."""
+        done = self.run_it(self.static_program("quiet_program"), options=["--trace=eager"])
+        bundle = self.only_bundle(done)
+        self.assertEqual((done.status, bundle.value("target.failed_signal_name")), (4, "SEGV"))
+        self.assertIsNone(bundle.value("run.trace_lost"))
+
     def test_a_program_that_looks_for_a_tracer(self):
         """Test programs (doctest, Catch2) stop for a debugger if TracerPid is not 0."""
         for mode in ("late", "eager"):
