@@ -7,20 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "diagnose/collective_calls.h"
-#include "diagnose/error_counters.h"
 #include "diagnose/fact.h"
 #include "diagnose/kernel_window.h"
-#include "diagnose/limit_counts.h"
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
-#include "diagnose/package_family.h"
-#include "diagnose/pairs.h"
 #include "diagnose/program_time.h"
 #include "diagnose/quantity.h"
 #include "diagnose/rank_lines.h"
 #include "diagnose/survived.h"
-#include "diagnose/targets.h"
 #include "diagnose/text.h"
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
@@ -166,9 +160,7 @@ static void count_failure_lines(struct facts *facts, const char *text, size_t le
 static void read_any_text(struct facts *facts, const char *text, size_t len, const char *source)
 {
     static const reader readers[] = {messages_to_facts, kernel_log_to_facts, quantities_to_facts, NULL};
-    static const reader all_readers[] = {messages_to_facts, pasted_to_facts, kernel_log_to_facts, prose_to_facts, quantities_to_facts,
-                                         pairs_to_facts, targets_to_facts, limit_counts_to_facts, package_family_to_facts,
-                                         collective_calls_to_facts, error_counters_to_facts, NULL};
+    static const reader all_readers[] = {messages_to_facts, pasted_to_facts, kernel_log_to_facts, prose_to_facts, quantities_to_facts, NULL};
     size_t before = facts_count(facts);
     messages_to_facts(facts, text, len, source);
     size_t messages = facts_count(facts);
@@ -178,12 +170,6 @@ static void read_any_text(struct facts *facts, const char *text, size_t len, con
     prose_to_facts(facts, text, len, source);
     read_repaired(facts, text, len, source, readers, REPAIRS);
     quantities_to_facts(facts, text, len, source);
-    pairs_to_facts(facts, text, len, source);
-    targets_to_facts(facts, text, len, source);
-    limit_counts_to_facts(facts, text, len, source);
-    package_family_to_facts(facts, text, len, source);
-    collective_calls_to_facts(facts, text, len, source);
-    error_counters_to_facts(facts, text, len, source);
     size_t rest_len = len;
     char *rest = survived_doubt(facts, before, text, len, source, all_readers, &rest_len);
     struct text whole = {text, len};

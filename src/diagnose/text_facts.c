@@ -4,8 +4,8 @@
  */
 #include "diagnose/text_facts.h"
 
+#include "diagnose/log_words.h"
 #include "diagnose/rules.h"
-#include "diagnose/targets.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -67,13 +67,23 @@ const char *scan_gpu_name(char out[SCAN_NAME_MAX], unsigned index, const char *s
     return out;
 }
 
+/* A list of the targets that a build has code for: a machine with three different GPUs is rarer. */
+static bool lists_targets(struct text line)
+{
+    struct text rest = line, gfx, last = {"", 0};
+    unsigned count = 0;
+    for (; scan_gfx(rest, &gfx); last = gfx, rest = text_skip(rest, (size_t)(gfx.at + gfx.len - rest.at)))
+        count += gfx.len != last.len || memcmp(gfx.at, last.at, gfx.len) != 0;
+    return count >= 3 || (log_words_in(line.at, line.len, LOG_WORDS_BUILT_FOR) & LOG_WORDS_BUILT_FOR) != 0;
+}
+
 void scan_gfx_fact(const struct scan *s, struct text line, const char *name)
 {
     struct text gfx;
     if (!scan_gfx(line, &gfx))
         return;
     scan_boolean(s, "vendor.amd", true);
-    if (name == NULL || targets_listed(line))
+    if (name == NULL || lists_targets(line))
         return;
     const struct fact *before = facts_find(s->facts, name, FACT_LOG);
     struct text rest = text_skip(line, (size_t)(gfx.at + gfx.len - line.at)), other;

@@ -173,30 +173,6 @@ static void test_confidence(void **state)
     tree_free(tree);
 }
 
-/* The same command with a variable and without it counts only if one run worked and the other failed. */
-static void test_pairs_of_commands(void **state)
-{
-    static const struct {
-        const char *text, *variable;
-    } rows[] = {
-        {"$ timeout 60 ./copy -s 0\nrc=124\n$ HSA_ENABLE_SDMA=0 timeout 60 ./copy -s 0\n1 MB 14.7 GB/s\nrc=0\n", "HSA_ENABLE_SDMA=0"},
-        {"a@b:~$ NCCL_P2P_DISABLE=1 ./all_reduce   -> 26.1 GB/s\na@b:~$ ./all_reduce   -> never returns\n", "NCCL_P2P_DISABLE=1"},
-        {"$ ./copy\nrc=124\n$ HSA_ENABLE_SDMA=0 ./copy\nrc=124\n", NULL},
-        {"$ ./copy\nrc=0\n$ HSA_ENABLE_SDMA=0 ./copy\nrc=0\n", NULL},
-        {"$ ./copy -s 1\nrc=124\n$ HSA_ENABLE_SDMA=0 ./copy -s 2\nrc=0\n", NULL},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct facts *facts = facts_new();
-        any_text_to_facts(facts, rows[i].text, strlen(rows[i].text), "text");
-        const struct fact *f = facts_best(facts, "report.pair_variable");
-        assert_int_equal(f != NULL, rows[i].variable != NULL);
-        if (f != NULL)
-            assert_string_equal(f->text, rows[i].variable);
-        facts_free(facts);
-    }
-}
-
 static void test_a_healthy_text_tells_of_no_failure(void **state)
 {
     static const char well[] = "INFO: \"POST /v1/chat/completions HTTP/1.1\" 200 OK\nGPU 0 176.9 GB 191.7 GB\n";
@@ -221,7 +197,6 @@ int main(void)
         cmocka_unit_test(test_a_computed_fact_of_joined_lines),
         cmocka_unit_test(test_a_computed_fact_keeps_each_mark),
         cmocka_unit_test(test_confidence),
-        cmocka_unit_test(test_pairs_of_commands),
         cmocka_unit_test(test_a_healthy_text_tells_of_no_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
