@@ -17,31 +17,14 @@
 #define STATEMENT_LINES 4
 #define LINE_MAX_BYTES 1024
 #define MIB 1048576.0
-#define RSS_LEAST_KIB 65536 /* smaller numbers are pids and times */
 
 struct statement {
     double value[QUANTITY_ROLES];
     unsigned known, line; /* bit per role; line 0 = no statement */
-    bool failed;
-};
-
-/* Lines one after the other with a name and a size each: "text encoder  11.4 GB". */
-struct listing {
-    double sum;
-    unsigned count, line, last_line;
-    uint64_t shape; /* of the last line */
-};
-
-/* Lines with one size each that say whether a piece of that size could be had: "try 4 GiB: failed". */
-struct trials {
-    double free, least_refused, most_given;
-    unsigned refused, given, line, last_line;
 };
 
 struct state {
     struct readings readings;
-    struct trials trials, told; /* told: the first that say something */
-    double free_last;
     struct quantity_header header;
     unsigned header_line;
     struct scan s;
@@ -52,13 +35,9 @@ struct state {
     unsigned percent_line;
     double table_used, table_total;
     unsigned table_line;
-    struct listing list, largest_list;
     double asked_most;
     unsigned asked_line;
-    unsigned entry_line; /* last line of a dictionary: "'bytes_in_use': 1024," */
-    bool is_cut; /* the statement of a failure ends within a figure */
     bool owners; /* a table names processes */
-    bool lists_rss;
     bool nobody;
     unsigned nobody_line;
 };
@@ -87,50 +66,12 @@ static void take_statement(struct statement *to, unsigned line, const struct qua
     }
 }
 
-/* --- lists and dictionaries --- */
-
-#define LIST_MIN 3
-#define LIST_LINE_MAX 80
-
-/* Lines of one shape are readings of one thing, not parts of a sum. */
-static void add_to_list(struct state *st, struct text line, const struct quantity *q, size_t n)
-{
-    if (n != 1 || q->unit != UNIT_BYTES || q->role != QUANTITY_NONE || q->value <= 0 || line.len > LIST_LINE_MAX)
-        return;
-    uint64_t shape = readings_shape_of(line);
-    if (st->list.last_line + 1 != st->s.line || shape == st->list.shape)
-        st->list = (struct listing){.line = st->s.line};
-    st->list.sum += q->value;
-    st->list.count++;
-    st->list.last_line = st->s.line;
-    st->list.shape = shape;
-    if (st->list.count >= LIST_MIN && st->list.sum > st->largest_list.sum)
-        st->largest_list = st->list;
-}
-
-static void say_list(struct state *st)
+static void say_asked(const struct state *st)
 {
     struct scan at = st->s;
     at.line = st->asked_line;
     if (st->asked_line != 0)
         scan_integer(&at, "quantity.asked_most_bytes", (int64_t)st->asked_most);
-    at.line = st->largest_list.line;
-    if (st->largest_list.count < LIST_MIN)
-        return;
-    scan_integer(&at, "quantity.listed_bytes", (int64_t)st->largest_list.sum);
-    scan_integer(&at, "quantity.listed_count", st->largest_list.count);
-}
-
-/* "{'bytes_in_use': 14203551744," "largest_free_block_bytes: 805306368" */
-static bool is_entry_of_dictionary(struct text line)
-{
-    struct text t = text_trim(line), name;
-    while (t.len > 0 && strchr("{'\"", t.at[0]) != NULL)
-        t = text_skip(t, 1);
-    name = text_until(t, ":=\"'");
-    if (name.len == 0 || name.len == t.len || memchr(name.at, '_', name.len) == NULL)
-        return false;
-    return memchr(name.at, ' ', name.len) == NULL && memchr(name.at, '.', name.len) == NULL;
 }
 
 /* Each column of a table is a series. */
@@ -145,64 +86,6 @@ static void read_row(struct state *st, const struct quantity *q, size_t n, const
             st->percent_line = st->s.line;
         }
     }
-}
-
-/* --- trials --- */
-
-#define TRIAL_GAP 3
-#define REFUSED_MIN 2
-
-static bool ends_in(struct text line, const char *word)
-{
-    size_t n = strlen(word);
-    return line.len > n && text_equals(text_skip(line, line.len - n), word) && !isalnum((unsigned char)line.at[line.len - n - 1]);
-}
-
-static void end_trials(struct state *st)
-{
-    const struct trials *t = &st->trials;
-    if (st->told.line == 0 && t->refused >= REFUSED_MIN && t->given > 0 && t->free > 0 && t->most_given < t->least_refused)
-        st->told = *t;
-    st->trials = (struct trials){.line = 0};
-}
-
-static void note_trial(struct state *st, struct text line, const struct quantity *q, size_t n)
-{
-    struct trials *t = &st->trials;
-    bool given = has(st, LOG_WORDS_COMMAND_WORKED) || ends_in(line, "yes") || ends_in(line, "ok");
-    bool refused = has(st, LOG_WORDS_COMMAND_FAILED | LOG_WORDS_SHORTAGE | LOG_WORDS_ALLOCATION_FAILED) || ends_in(line, "no");
-    if (n != 1 || q->unit != UNIT_BYTES || given == refused)
-        return;
-    if (t->line == 0 || st->s.line - t->last_line > TRIAL_GAP) {
-        end_trials(st);
-        *t = (struct trials){.line = st->s.line, .free = st->free_last};
-    }
-    t->last_line = st->s.line;
-    t->refused += refused;
-    t->given += given;
-    if (given && q->value > t->most_given)
-        t->most_given = q->value;
-    if (refused && (t->refused == 1 || q->value < t->least_refused))
-        t->least_refused = q->value;
-}
-
-static void note_free(struct state *st, const struct quantity *q, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (q[i].role == QUANTITY_FREE && q[i].unit == UNIT_BYTES)
-            st->free_last = q[i].value;
-}
-
-static void say_trials(struct state *st)
-{
-    struct scan at = st->s;
-    end_trials(st);
-    at.line = st->told.line;
-    if (st->told.line == 0)
-        return;
-    scan_integer(&at, "quantity.trial_free_bytes", (int64_t)st->told.free);
-    scan_integer(&at, "quantity.trial_refused_bytes", (int64_t)st->told.least_refused);
-    scan_integer(&at, "quantity.trial_given_bytes", (int64_t)st->told.most_given);
 }
 
 /* --- statements --- */
@@ -245,8 +128,8 @@ static void say_refusal(struct state *st, const struct statement *s)
     at.line = s->line;
     const struct fact *read = facts_find(at.facts, "oom.requested_bytes", FACT_LOG);
     if (!knows(s, QUANTITY_ASKED) || s->value[QUANTITY_ASKED] < 1 ||
-        (read != NULL && (!st->is_cut || read->integer != bytes_of(s, QUANTITY_ASKED))))
-        return; /* its parser knows better, except for figures after a cut */
+        read != NULL)
+        return; /* its parser knows better */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (knows(s, rows[i].role) && s->value[rows[i].role] >= 0)
             scan_integer(&at, rows[i].fact, bytes_of(s, rows[i].role));
@@ -268,56 +151,6 @@ static void look_for_table(struct state *st, struct text line, const struct quan
             st->table_line = st->s.line;
         }
     }
-}
-
-/* A cut line ends in a number without its unit: take the unit of its neighbours. If the number lies
- * between the allocated and the total memory, it is the reserved memory. */
-static bool end_of_cut_line(struct text line, struct quantity *q, size_t n)
-{
-    struct quantity *last = &q[n - 1];
-    double allocated = 0, total = 0, unit = 0;
-    if (last->unit != UNIT_NONE || last->role != QUANTITY_NONE || line.len == 0 ||
-        !isdigit((unsigned char)line.at[line.len - 1]))
-        return false;
-    for (size_t i = 0; i + 1 < n; i++) {
-        allocated = q[i].role == QUANTITY_ALLOCATED ? q[i].value : allocated;
-        total = q[i].role == QUANTITY_TOTAL ? q[i].value : total;
-        unit = q[i].unit == UNIT_BYTES && q[i].value >= 1024 * MIB ? 1024 * MIB : unit;
-    }
-    bool is_cut = unit > 0 && last->value * unit >= allocated && last->value * unit <= total;
-    if (is_cut)
-        *last = (struct quantity){.role = QUANTITY_RESERVED, .unit = UNIT_BYTES, .value = last->value * unit};
-    return is_cut;
-}
-
-/* "ps -o etime,rss,cmd" names the column in the command; the numbers are KiB without a unit. */
-static size_t read_resident_set(struct state *st, struct text line, struct quantity *q)
-{
-    struct text rest = line, word;
-    if (has(st, LOG_WORDS_RESIDENT_SET) && has(st, LOG_WORDS_PROCESS_LIST)) {
-        st->lists_rss = !has(st, LOG_WORDS_PROCESS_LIST_SIZES);
-        return 0;
-    }
-    for (unsigned words = 0; st->lists_rss && words < 3 && text_next_word(&rest, &word); words++) {
-        uint64_t kib = 0;
-        const char *first = word.at;
-        if (text_take_u64(&word, &kib) && word.len == 0 && kib >= RSS_LEAST_KIB) {
-            *q = (struct quantity){.role = QUANTITY_RSS, .unit = UNIT_BYTES, .value = (double)kib * 1024, .at = first};
-            return 1;
-        }
-    }
-    return 0;
-}
-
-/* "request was 3221225472 bytes" */
-static bool is_request(const struct quantity *q, size_t n)
-{
-    size_t sizes = 0, asked = 0;
-    for (size_t i = 0; i < n; i++) {
-        sizes += q[i].unit == UNIT_BYTES;
-        asked += q[i].unit == UNIT_BYTES && q[i].role == QUANTITY_ASKED;
-    }
-    return sizes == 1 && asked == 1;
 }
 
 /* The largest size that the text says to be wanted, in whichever line. */
@@ -346,7 +179,7 @@ static void read_table(struct state *st, struct text line, const struct quantity
     }
     if (lacks)
         readings_row_lacks(&st->readings);
-    readings_marks(&st->readings, line, cells > 0 ? row : q, cells > 0 ? cells : n, cells > 0, st->header_line == st->s.line);
+    readings_marks(&st->readings, line, cells > 0 ? row : q, cells > 0 ? cells : n, st->header_line == st->s.line);
     read_row(st, row, cells, column);
 }
 
@@ -356,7 +189,6 @@ static void read_line(struct state *st, struct text line)
     st->words = log_words_in(line.at, line.len, 0);
     readings_begin(&st->readings, st->s.line, st->words);
     size_t n = text_has_digit(line) ? quantity_line(line, q) : 0;
-    n = read_resident_set(st, line, q) > 0 ? 1 : n;
     read_table(st, line, q, n);
     size_t roles = 0;
     for (size_t i = 0; i < n; i++)
@@ -366,8 +198,6 @@ static void read_line(struct state *st, struct text line)
     if (shortage) {
         if (n == 1 && q->unit == UNIT_BYTES && (q->role == QUANTITY_ALLOCATED || q->role == QUANTITY_NONE))
             q->role = QUANTITY_ASKED; /* "failed to alloc buffer of 11.3 GiB" */
-        if (n > 1)
-            st->is_cut |= end_of_cut_line(line, q, n);
         bool fresh = st->failure_line == 0 || st->s.line - st->failure_line > STATEMENT_LINES;
         st->failure_line = st->s.line;
         take_statement(&st->failure, st->s.line, q, n, fresh);
@@ -376,16 +206,8 @@ static void read_line(struct state *st, struct text line)
         take_statement(&st->failure, st->s.line, q, n, false);
     }
     note_asked(st, q, n);
-    note_trial(st, text_trim(line), q, n);
-    note_free(st, q, n);
-    readings_add_row(&st->readings, q, n);
-    bool is_entry = roles == 1 && n == 1 && is_entry_of_dictionary(line);
-    bool near = st->entry_line != 0 && st->s.line - st->entry_line <= STATEMENT_LINES;
-    bool says_request = near && is_request(q, n); /* beside a pool's statistics */
-    if (is_entry || says_request || roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
-        take_statement(&st->last, st->s.line, q, n, !(near && (is_entry || says_request)));
-    st->entry_line = is_entry ? st->s.line : st->entry_line;
-    add_to_list(st, line, q, n);
+    if (roles > 1 || (roles == 1 && has(st, LOG_WORDS_OF_GPU)))
+        take_statement(&st->last, st->s.line, q, n, true);
     readings_add_line(&st->readings, line, q, n, is_of_host(st));
     if (n > 1)
         look_for_table(st, line, q, n);
@@ -429,7 +251,6 @@ void quantities_to_facts(struct facts *facts, const char *data, size_t len, cons
     if (failed || st.last.line != 0)
         say_statement(&st, failed ? &st.failure : &st.last);
     say_table(&st);
-    say_list(&st);
-    say_trials(&st);
+    say_asked(&st);
     readings_say(&st.readings, &st.s);
 }

@@ -10,10 +10,9 @@
 #define SERIES_MIN 3
 #define STEPS_MIN 3
 #define NAMELESS_STEPS 4
-#define ROW_MIN 3
 #define RISING_SHARE 0.9
+#define HALF_OF_STEPS 0.5
 #define GROWTH_MIN 1.05
-#define IDLE_FACTOR 1.6
 #define MIB 1048576.0
 /* A failure within as many lines belongs to the series. */
 #define LINES_BEHIND 4
@@ -44,18 +43,6 @@ uint64_t readings_shape_of(struct text line)
 
 #define AXIS_WORDS (LOG_WORDS_AXIS_SIZE | LOG_WORDS_AXIS_AMOUNT | LOG_WORDS_AXIS_COUNTER)
 
-/* The header of a table holds for the rows that follow it without a gap of other words. */
-static void note_axis_header(struct readings *r, struct text line)
-{
-    struct text t = text_trim(line);
-    while (t.len > 0 && strchr("-+=|: ", t.at[0]) != NULL)
-        t = text_skip(t, 1);
-    if (has(r, AXIS_WORDS))
-        (void)axis_read_header(line, &r->header);
-    else if (t.len > 0)
-        r->header.cells = 0;
-}
-
 static size_t sizes_of(const struct quantity *q, size_t n)
 {
     size_t sizes = 0;
@@ -64,16 +51,113 @@ static size_t sizes_of(const struct quantity *q, size_t n)
     return sizes;
 }
 
-void readings_marks(struct readings *r, struct text line, const struct quantity *q, size_t n, bool is_row, bool is_header)
+static enum readings_kind kind_of(uint64_t words)
+{
+    return (words & LOG_WORDS_AXIS_SIZE) != 0      ? READINGS_SIZE
+           : (words & LOG_WORDS_AXIS_AMOUNT) != 0  ? READINGS_AMOUNT
+           : (words & LOG_WORDS_AXIS_COUNTER) != 0 ? READINGS_COUNTER
+                                                   : READINGS_KINDS;
+}
+
+/* The last two words, of one clause. */
+static struct text last_words(struct text t)
+{
+    while (t.len > 0 && strchr(" =:\"'(", t.at[t.len - 1]) != NULL)
+        t.len--;
+    size_t at = t.len;
+    for (unsigned blanks = 0; at > 0 && strchr(",;|", t.at[at - 1]) == NULL; at--) {
+        blanks += t.at[at - 1] == ' ' || t.at[at - 1] == '=';
+        if (blanks == 2)
+            break;
+    }
+    return text_skip(t, at);
+}
+
+/* The words in front of a number, or else those behind it, say what it is: "batch size 8", "30 images". Two sizes of a line are added. */
+static void take_mark(struct readings_marks *marks, struct text before, struct text behind, double value)
+{
+    enum readings_kind kind = kind_of(log_words_in(before.at, before.len, 0));
+    struct text name = before;
+    if (kind == READINGS_KINDS) {
+        kind = kind_of(log_words_in(behind.at, behind.len, 0));
+        name = behind;
+    }
+    if (kind < READINGS_KINDS) {
+        struct readings_mark *m = &marks->mark[kind];
+        *m = (struct readings_mark){.is_there = true, .value = m->value + value, .name = text_trim(name)};
+    }
+}
+
+static bool is_figure(const struct quantity *q, size_t n, const char *at)
+{
+    for (size_t i = 0; i < n; i++)
+        if (q[i].at == at && q[i].unit != UNIT_NONE)
+            return true;
+    return false;
+}
+
+/* "16k", "1.2M": as often a count as a figure of memory. */
+static bool is_short(struct text behind)
+{
+    return behind.len > 1 && strchr("kKM", behind.at[0]) != NULL && isalnum((unsigned char)behind.at[1]) == 0;
+}
+
+static struct text until_digit(struct text t)
+{
+    size_t n = 0;
+    while (n < t.len && !isdigit((unsigned char)t.at[n]))
+        n++;
+    return text_first(t, n);
+}
+
+static void read_marks(struct readings_marks *marks, struct text line, const struct quantity *q, size_t n)
+{
+    struct text rest = line;
+    while (rest.len > 0) {
+        struct text before = until_digit(rest);
+        double value;
+        rest = text_skip(rest, before.len);
+        const char *at = rest.at;
+        if (!text_take_real(&rest, &value))
+            rest = text_skip(rest, 1);
+        else if (!is_figure(q, n, at) || is_short(rest))
+            take_mark(marks, last_words(before), until_digit(rest), value);
+    }
+}
+
+static struct text first_cell(struct text line)
+{
+    while (line.len > 0 && strchr(" |\t", line.at[0]) != NULL)
+        line = text_skip(line, 1);
+    return text_until(line, " |\t,");
+}
+
+/* The header of a table names its columns; the first number of a row is in the first column. */
+static void read_row_mark(struct readings *r, struct text line)
+{
+    enum readings_kind kind = kind_of(log_words_in(r->header.at, r->header.len, 0));
+    struct text cell = first_cell(line);
+    double value;
+    if (kind < READINGS_KINDS && text_take_real(&cell, &value))
+        r->marks.mark[kind] = (struct readings_mark){.is_there = true, .value = value, .name = r->header};
+}
+
+static bool any_mark(const struct readings_marks *marks)
+{
+    return marks->mark[READINGS_SIZE].is_there || marks->mark[READINGS_AMOUNT].is_there || marks->mark[READINGS_COUNTER].is_there;
+}
+
+void readings_marks(struct readings *r, struct text line, const struct quantity *q, size_t n, bool is_header)
 {
     size_t sizes = sizes_of(q, n);
-    r->marks.count = 0;
-    r->marks.line = r->line;
-    if (is_header || !text_has_digit(line))
-        note_axis_header(r, line);
-    else if (sizes > 0 || is_row || has(r, AXIS_WORDS))
-        r->marks.count = axis_marks(line, q, n, &r->header, r->marks.mark);
-    if (sizes == 0 && r->marks.count > 0 && has(r, AXIS_WORDS))
+    r->marks = (struct readings_marks){.line = r->line};
+    if (is_header || (has(r, AXIS_WORDS) && !text_has_digit(line)))
+        r->header = first_cell(line);
+    else if (r->header.len > 0 && text_has_digit(text_first(first_cell(line), 1)))
+        read_row_mark(r, line);
+    else if (has(r, AXIS_WORDS))
+        read_marks(&r->marks, line, q, n);
+    if (sizes == 0 && any_mark(&r->marks))
         r->beside = r->marks;
 }
 
@@ -111,39 +195,38 @@ static struct readings_shape *find_shape(struct readings *r, uint64_t hash)
  * "$ ./sim --grid 128", "used 1.9 GB". */
 static const struct readings_marks *marks_of(const struct readings *r, const struct readings_shape *s)
 {
-    for (size_t i = 0; i < r->marks.count; i++)
-        if (r->marks.mark[i].kind != MARK_PLAIN)
-            return &r->marks;
-    return r->beside.line > s->last_line ? &r->beside : &r->marks;
+    return !any_mark(&r->marks) && r->beside.line > s->last_line ? &r->beside : &r->marks;
 }
 
-static bool is_mark(const struct readings *r, const struct quantity *q)
+static void add_marks(struct readings_shape *s, const struct readings_marks *marks, bool first)
 {
-    for (size_t i = 0; i < r->marks.count; i++)
-        if (r->marks.mark[i].at == q->at && r->marks.mark[i].kind != MARK_PLAIN)
-            return true;
-    return false;
+    for (size_t kind = 0; kind < READINGS_KINDS; kind++) {
+        const struct readings_mark *m = &marks->mark[kind];
+        struct readings_track *t = &s->track[kind];
+        t->is_there = m->is_there && (first || t->is_there);
+        t->rises += !first && m->value > t->last;
+        t->falls += !first && m->value < t->last;
+        t->last = m->value;
+        t->name = m->name;
+    }
 }
 
 static void add_to_shape(struct readings *r, struct readings_shape *s, const struct quantity *q, size_t n)
 {
     bool first = s->count++ == 0;
-    const struct readings_marks *marks = marks_of(r, s);
-    axis_add(&s->axis, marks->mark, marks->count);
+    add_marks(s, marks_of(r, s), first);
     s->last_line = r->last_line = r->line;
     s->failed = false;
     for (size_t i = 0, c = 0; i < n && c < READINGS_COLUMNS; i++) {
-        if ((q[i].role == QUANTITY_NONE && q[i].unit != UNIT_BYTES) || is_mark(r, &q[i]))
+        if (q[i].role == QUANTITY_NONE && q[i].unit != UNIT_BYTES)
             continue;
         struct readings_column *column = &s->column[c++];
         if (first) {
-            *column = (struct readings_column){.role = q[i].role, .unit = q[i].unit, .first = q[i].value,
-                                      .least = q[i].value, .most = q[i].value};
+            *column = (struct readings_column){.role = q[i].role, .unit = q[i].unit, .first = q[i].value, .most = q[i].value};
             s->columns = c;
         } else {
             column->rises += q[i].value > column->last;
             column->falls += q[i].value < column->last;
-            column->least = q[i].value < column->least ? q[i].value : column->least;
             column->most = q[i].value > column->most ? q[i].value : column->most;
         }
         column->last = q[i].value;
@@ -155,10 +238,8 @@ void readings_add_line(struct readings *r, struct text line, const struct quanti
     struct readings_shape *s = sizes_of(q, n) > 0 ? find_shape(r, readings_shape_of(line)) : NULL;
     if (s == NULL)
         return;
-    if (s->count == 0) {
+    if (s->count == 0)
         s->of_host = of_host;
-        s->of_memory = has(r, LOG_WORDS_OF_MEMORY_USE);
-    }
     add_to_shape(r, s, q, n);
 }
 
@@ -168,48 +249,7 @@ void readings_add_cell(struct readings *r, unsigned table, size_t column, const 
     if (s == NULL)
         return;
     s->of_host = of_host;
-    s->table = table;
     add_to_shape(r, s, q, 1);
-}
-
-static void take_row(struct readings *r, size_t readings, bool of_memory)
-{
-    struct text follows = {"", 0};
-    enum axis_kind kind = axis_of_line(r->marks.mark, r->marks.count, &follows);
-    if (kind == AXIS_SIZE) {
-        r->size_name = follows;
-        r->size_line = r->line;
-        r->size_failed |= has(r, LOG_WORDS_SHORTAGE | LOG_WORDS_COMMAND_FAILED);
-    } else if (of_memory && readings > r->row_count) {
-        r->row_count = (unsigned)readings;
-        r->row_line = r->line;
-    }
-}
-
-/* "after each picture: 3.1G 3.9G 4.7G 5.5G": readings of one thing that rise to twice the first, or of free
- * memory that fall. Marks may stand between them: "after 1 hour 4 GB, after 2 hours 7 GB, after 3 hours 10 GB". */
-void readings_add_row(struct readings *r, const struct quantity *q, size_t n)
-{
-    size_t readings = 0, rising = 1, falling = 1;
-    const struct quantity *first = NULL, *last = NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (is_mark(r, &q[i]))
-            continue;
-        if (q[i].unit != UNIT_BYTES || q[i].of_pair)
-            return;
-        bool alike = last != NULL && (q[i].role == QUANTITY_NONE || q[i].role == last->role);
-        rising += alike && q[i].value > last->value;
-        falling += alike && q[i].value < last->value && first->role == QUANTITY_FREE;
-        first = first != NULL ? first : &q[i];
-        last = &q[i];
-        readings++;
-    }
-    if (readings < ROW_MIN)
-        return;
-    bool up = rising == readings && last->value >= 2 * first->value;
-    bool down = falling == readings && readings > ROW_MIN && last->value <= 0.8 * first->value;
-    if (up || down)
-        take_row(r, readings, has(r, LOG_WORDS_OF_MEMORY_USE | LOG_WORDS_RESIDENT_SET));
 }
 
 /* --- what they say --- */
@@ -220,15 +260,15 @@ static bool is_memory(const struct readings_column *c)
     return c->unit != UNIT_NONE || c->most >= 64 * MIB;
 }
 
-static bool grows(const struct readings_shape *s, const struct readings_column *c, enum axis_kind kind)
+static bool grows(const struct readings_shape *s, const struct readings_column *c, enum readings_kind kind)
 {
     double steps = s->count - 1;
     bool much = c->last >= 2 * c->first;
     bool nameless = c->role == QUANTITY_NONE && (steps >= NAMELESS_STEPS || much); /* in another language */
     bool up = nameless || c->role == QUANTITY_USED || c->role == QUANTITY_ALLOCATED || c->role == QUANTITY_RSS ||
-              (c->role == QUANTITY_PEAK && kind == AXIS_SIZE);
+              (c->role == QUANTITY_PEAK && kind == READINGS_SIZE);
     bool down = c->role == QUANTITY_FREE;
-    bool enough = steps >= STEPS_MIN || (kind == AXIS_SIZE && s->failed && steps + 1 >= STEPS_MIN);
+    bool enough = steps >= STEPS_MIN || (kind == READINGS_SIZE && s->failed && steps + 1 >= STEPS_MIN);
     if (!enough || !is_memory(c))
         return false;
     if (up)
@@ -236,47 +276,19 @@ static bool grows(const struct readings_shape *s, const struct readings_column *
     return down && c->falls >= RISING_SHARE * steps && c->rises == 0 && c->first >= GROWTH_MIN * c->last;
 }
 
-static const struct readings_column *column_of(const struct readings_shape *s, enum quantity_role role)
-{
-    for (size_t i = 0; i < s->columns; i++)
-        if (s->column[i].role == role && is_memory(&s->column[i]))
-            return &s->column[i];
-    return NULL;
-}
-
-/* "KV cache usage: 99.8%", again and again. */
-static bool is_full(const struct readings_shape *s, const struct readings_column *c)
-{
-    return s->of_memory && !s->of_host && c->unit == UNIT_PERCENT && c->role == QUANTITY_USED && c->last >= 98 && c->last <= 100;
-}
-
-/* Free memory falls to almost nothing. */
-static bool runs_out(const struct readings_shape *s, const struct readings_column *c)
-{
-    return c->role == QUANTITY_FREE && is_memory(c) && s->count >= STEPS_MIN + 1 && c->first >= 512 * MIB &&
-           c->last <= 0.05 * c->first && c->rises <= s->count / 4;
-}
-
-/* The largest free piece shrinks from reading to reading. */
-static bool falls_apart(const struct readings_shape *s, const struct readings_column *c)
-{
-    return c->role == QUANTITY_LARGEST && is_memory(c) && s->count >= STEPS_MIN + 1 && c->rises == 0 &&
-           c->last <= 0.5 * c->first;
-}
-
 /* With a clock it is growth, with a size demand. */
-static void say_growth(const struct scan *at, const struct readings_shape *s, const struct readings_column *c, enum axis_kind kind,
+static void say_growth(const struct scan *at, const struct readings_shape *s, const struct readings_column *c, enum readings_kind kind,
                        struct text follows)
 {
     bool host = s->of_host || c->role == QUANTITY_RSS;
     const char *role = quantity_role_name(c->role);
-    if (kind == AXIS_SIZE) {
+    if (kind == READINGS_SIZE) {
         scan_text(at, host ? "series.host_follows_size" : "series.follows_size", follows);
         if (s->failed)
             scan_boolean(at, "series.largest_fails", true);
     } else {
         scan_text(at, host ? "series.host_grows" : "series.grows", (struct text){role, strlen(role)});
-        if (kind == AXIS_CLOCK)
+        if (kind == READINGS_COUNTER)
             scan_text(at, "series.clock", follows);
     }
     scan_real(at, "series.first_value", c->first);
@@ -284,60 +296,29 @@ static void say_growth(const struct scan *at, const struct readings_shape *s, co
     scan_integer(at, "series.readings", s->count);
 }
 
-static const struct readings_column *use_of(const struct readings_shape *s)
+static bool only_rises(const struct readings_shape *s, enum readings_kind kind, double least_share)
 {
-    const struct readings_column *used = column_of(s, QUANTITY_PEAK);
-    used = used != NULL ? used : column_of(s, QUANTITY_ALLOCATED);
-    return used != NULL ? used : column_of(s, QUANTITY_USED);
+    const struct readings_track *t = &s->track[kind];
+    return t->is_there && t->falls == 0 && t->rises > 0 && t->rises >= least_share * (s->count - 1);
 }
 
-/* Much is reserved, and little of it was ever in use. */
-static void say_reserved(const struct scan *at, const struct readings_shape *s, const struct readings_shape *of_use)
+/* An amount of work is a size unless a counter goes with it. A size may be repeated; a counter is not. */
+static enum readings_kind axis_of(const struct readings_shape *s)
 {
-    const struct readings_column *reserved = column_of(s, QUANTITY_RESERVED), *used = use_of(of_use);
-    if (reserved == NULL || used == NULL || reserved->most < IDLE_FACTOR * used->most ||
-        reserved->last < GROWTH_MIN * used->most)
-        return;
-    scan_integer(at, "series.reserved_most_bytes", (int64_t)reserved->most);
-    scan_integer(at, "series.allocated_most_bytes", (int64_t)used->most);
+    if (only_rises(s, READINGS_SIZE, HALF_OF_STEPS))
+        return READINGS_SIZE;
+    if (only_rises(s, READINGS_COUNTER, RISING_SHARE))
+        return READINGS_COUNTER;
+    return only_rises(s, READINGS_AMOUNT, HALF_OF_STEPS) ? READINGS_AMOUNT : READINGS_KINDS;
 }
 
 static void say_shape(const struct scan *at, const struct readings_shape *s)
 {
-    struct text follows = {"", 0};
-    enum axis_kind kind = axis_kind(&s->axis, &follows);
-    for (size_t i = 0; i < s->columns; i++) {
-        const struct readings_column *c = &s->column[i];
-        if (falls_apart(s, c))
-            scan_integer(at, "series.largest_falls", s->count);
-        else if (is_full(s, c))
-            scan_integer(at, "series.full", s->count);
-        else if (kind != AXIS_SIZE && runs_out(s, c))
-            scan_integer(at, s->of_host ? "series.host_runs_out" : "series.runs_out", s->count);
-        else if (grows(s, c, kind))
-            say_growth(at, s, c, kind, follows);
-    }
-    say_reserved(at, s, s);
-}
-
-/* The columns of one table. */
-static void say_reserved_in_table(const struct readings *r, struct scan at, const struct readings_shape *s)
-{
-    for (size_t i = 0; i < r->shape_count && s->table != 0; i++)
-        if (r->shapes[i].table == s->table && r->shapes[i].count == s->count)
-            say_reserved(&at, s, &r->shapes[i]);
-}
-
-static void say_row(const struct readings *r, struct scan at)
-{
-    at.line = r->row_line;
-    if (r->row_line != 0)
-        scan_integer(&at, "series.in_one_line", r->row_count);
-    at.line = r->size_line;
-    if (r->size_line != 0)
-        scan_text(&at, "series.follows_size", r->size_name);
-    if (r->size_failed)
-        scan_boolean(&at, "series.largest_fails", true);
+    enum readings_kind found = axis_of(s), kind = found == READINGS_AMOUNT ? READINGS_SIZE : found;
+    struct text follows = found < READINGS_KINDS ? s->track[found].name : (struct text){"", 0};
+    for (size_t i = 0; i < s->columns; i++)
+        if (grows(s, &s->column[i], kind))
+            say_growth(at, s, &s->column[i], kind, follows);
 }
 
 void readings_say(const struct readings *r, const struct scan *scan)
@@ -345,10 +326,7 @@ void readings_say(const struct readings *r, const struct scan *scan)
     struct scan at = *scan;
     for (size_t i = 0; i < r->shape_count; i++) {
         at.line = r->shapes[i].line;
-        if (r->shapes[i].count < SERIES_MIN)
-            continue;
-        say_shape(&at, &r->shapes[i]);
-        say_reserved_in_table(r, at, &r->shapes[i]);
+        if (r->shapes[i].count >= SERIES_MIN)
+            say_shape(&at, &r->shapes[i]);
     }
-    say_row(r, at);
 }

@@ -283,7 +283,7 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
 {
     unsigned line = fact_source_line(f);
     return f->when == FACT_LOG && line > 0 && line < ending->line && strncmp(f->name, "vendor.", 7) != 0 &&
-           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) &&
+           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_has_mark(f, FACT_MARK_JOINED) &&
            !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
