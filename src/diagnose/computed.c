@@ -278,32 +278,3 @@ void computed_derive(const struct computed *c, struct facts *facts)
     for (size_t i = 0; c != NULL && i < c->count; i++)
         derive(facts, &c->entry[i]);
 }
-
-size_t computed_count(const struct computed *c)
-{
-    return c->count;
-}
-
-const char *computed_name(const struct computed *c, size_t index)
-{
-    return c->entry[index].name;
-}
-
-const struct expr *computed_expr(const struct computed *c, size_t index, size_t part)
-{
-    const struct entry *e = &c->entry[index];
-    const struct expr *list[2 * WAYS_MAX + REASONS_MAX + 1];
-    size_t n = 0;
-    if (e->only_if != NULL)
-        list[n++] = e->only_if;
-    for (size_t i = 0; i < e->way_count; i++) {
-        if (e->way[i].when != NULL)
-            list[n++] = e->way[i].when;
-        list[n++] = e->way[i].is;
-    }
-    for (size_t i = 0; i < e->reason_count; i++) {
-        if (e->absent[i].when != NULL)
-            list[n++] = e->absent[i].when;
-    }
-    return part < n ? list[part] : NULL;
-}

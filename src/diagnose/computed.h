@@ -24,9 +24,4 @@ void computed_free(struct computed *); /* NULL allowed */
  * its source. A fact that cannot be computed is missing, and the reason names its inputs. */
 void computed_derive(const struct computed *, struct facts *facts);
 
-/* For tests: how many, the name of one, and its expressions in turn (NULL ends them). */
-size_t computed_count(const struct computed *);
-const char *computed_name(const struct computed *, size_t index);
-const struct expr *computed_expr(const struct computed *, size_t index, size_t part);
-
 #endif

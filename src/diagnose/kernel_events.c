@@ -97,65 +97,16 @@ static bool is_task_row(struct text line)
     return numbers >= 6 && numbers <= TASK_NUMBERS && tgid == first && word.len > 0;
 }
 
-/* "TOTAL_UNCORRECTABLE_COUNT: 41": a counter of errors above 0. */
-static bool counts_errors(struct text line)
-{
-    struct text t = line;
-    uint64_t count = 0;
-    (void)(text_after(line, "uncorrect", &t) || text_after(line, "page", &t));
-    size_t n = 0; /* the first number after exactly that name */
-    while (n < t.len && !isdigit((unsigned char)t.at[n]) && t.at[n] != ',' && t.at[n] != ';')
-        n++;
-    struct text digits = text_skip(t, n);
-    bool alone = n > 0 && n < t.len && strchr(" :=\t", t.at[n - 1]) != NULL;
-    return alone && text_take_u64(&digits, &count) && count > 0 && text_trim(digits).len == 0;
-}
-
-/* Counters of a cgroup: a number above 0 after one of these names. */
-static bool counts_oom(struct text line)
-{
-    static const char *const names[] = {"oom_kill ", "oom_group_kill ", "oom ", "failcnt ", NULL};
-    if (!text_has(line, "memory.events") && !text_has(line, "low ") && !text_has(line, "failcnt") && !text_starts(line, "oom"))
-        return false;
-    for (size_t i = 0; names[i] != NULL; i++) {
-        struct text t;
-        uint64_t n = 0;
-        if (text_after(line, names[i], &t) && text_take_u64(&t, &n) && n > 0)
-            return true;
-    }
-    return false;
-}
-
-static void read_cgroup(struct kernel_events *e, uint64_t words, struct text line, unsigned number)
-{
-    bool is_now = (words & LOG_WORDS_KERNEL_CGROUP_NOW) != 0;
-    struct text t = line, word;
-    uint64_t n = 0;
-    if ((!is_now && (words & LOG_WORDS_KERNEL_CGROUP_MOST) == 0) || (words & LOG_WORDS_KERNEL_CGROUP_PEAK) != 0)
-        return;
-    while (text_next_word(&t, &word))
-        if (isdigit((unsigned char)word.at[0]) && text_take_u64(&word, &n))
-            *(is_now ? &e->cgroup_current : &e->cgroup_max) = (int64_t)n;
-    e->cgroup_line = number;
-}
-
 static enum kernel_event kind_of_host(uint64_t words, struct text record)
 {
-    const uint64_t counters = LOG_WORDS_KERNEL_OOM_COUNT | LOG_WORDS_KERNEL_ERROR_COUNT;
-    char letters[LINE_MAX_BYTES];
-    struct text low = (words & counters) != 0 ? text_lower(record, letters) : record;
-    if (((words & LOG_WORDS_KERNEL_HOST_OOM) != 0 && !rule_is_on(RULE_OOM_KILL_DENIED, record)) || is_task_row(record) ||
-        ((words & LOG_WORDS_KERNEL_OOM_COUNT) != 0 && counts_oom(low)))
+    if (((words & LOG_WORDS_KERNEL_HOST_OOM) != 0 && !rule_is_on(RULE_OOM_KILL_DENIED, record)) || is_task_row(record))
         return EVENT_HOST_OOM;
-    if ((words & LOG_WORDS_KERNEL_ERROR_COUNT) != 0 && counts_errors(low))
-        return EVENT_HARDWARE;
     return (words & LOG_WORDS_KERNEL_HOST_HARDWARE) != 0 && (words & LOG_WORDS_KERNEL_HOST_CORRECTED) == 0
                ? EVENT_HARDWARE
                : KERNEL_EVENTS;
 }
 
-enum kernel_event kernel_event_read(struct kernel_events *e, const struct scan *s, struct text record,
-                                    bool *ret_follows)
+enum kernel_event kernel_event_read(struct text record, bool *ret_follows)
 {
     *ret_follows = false;
     if (record.len < 8 || record.len > LINE_MAX_BYTES)
@@ -164,7 +115,6 @@ enum kernel_event kernel_event_read(struct kernel_events *e, const struct scan *
     enum kernel_event kind = (words & LOG_WORDS_KERNEL_DRIVER) != 0 ? kind_of_driver(words) : KERNEL_EVENTS;
     if (kind == KERNEL_EVENTS)
         kind = kind_of_host(words, record);
-    read_cgroup(e, words, record, s->line);
     *ret_follows = (kind == EVENT_HANG || kind == EVENT_SDMA) && is_aftermath(words);
     return kind;
 }
@@ -175,13 +125,4 @@ void kernel_event_emit(const struct scan *s, enum kernel_event kind, struct text
         scan_text(s, kind_facts[kind], text_first(text_trim(record), LINE_KEPT));
     if (kind == EVENT_HANG || kind == EVENT_SDMA || kind == EVENT_FAULT || kind == EVENT_HARDWARE)
         scan_text(s, "event.first", (struct text){kind_facts[kind], strlen(kind_facts[kind])});
-}
-
-void kernel_events_end(const struct kernel_events *e, const struct scan *s)
-{
-    struct scan at = *s;
-    if (e->cgroup_max == 0 || e->cgroup_current < e->cgroup_max - e->cgroup_max / 100)
-        return;
-    at.line = e->cgroup_line;
-    scan_text(&at, "event.host_oom", (struct text){"the cgroup's memory is at its limit", 35});
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small grammar of kernel log lines, subject and event ("ring vcn reset succeeded", "DQM update queue
- * failed"). It covers fragments that no message rule knows: consequences, inner parts of a dump,
- * counters of a cgroup. Pure; kernel_log_to_facts() asks it for each record.
+ * failed"). It covers fragments that no message rule knows: consequences, inner parts of a dump. Pure; kernel_log_to_facts() asks it for each record.
  */
 #ifndef DIAGNOSE_KERNEL_EVENTS_H
 #define DIAGNOSE_KERNEL_EVENTS_H
@@ -29,18 +28,9 @@ enum kernel_event {
     KERNEL_EVENTS, /* none */
 };
 
-struct kernel_events { /* zeroed before the first record */
-    int64_t cgroup_current, cgroup_max;
-    unsigned cgroup_line;
-};
-
 /* Reads one record. *ret_follows: such a record comes only after a hang or a fault (a reset, a queue
  * that cannot be evicted). */
-enum kernel_event kernel_event_read(struct kernel_events *, const struct scan *, struct text record,
-                                    bool *ret_follows);
+enum kernel_event kernel_event_read(struct text record, bool *ret_follows);
 /* Sets event.*: the first line of each kind, and event.first. */
 void kernel_event_emit(const struct scan *, enum kernel_event, struct text record);
-/* Called once, after the last record. */
-void kernel_events_end(const struct kernel_events *, const struct scan *);
-
 #endif

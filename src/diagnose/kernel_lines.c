@@ -378,7 +378,7 @@ static void read_record(struct klog *k, struct rules_run *run, struct text recor
         k->stamped = record;
     note_end(k, record, line);
     if (!is_first_pass && !run->context_only)
-        event = kernel_event_read(&k->grammar, &k->s, of_kernel ? line : record, &k->follows);
+        event = kernel_event_read(of_kernel ? line : record, &k->follows);
     if (of_kernel && !of_another && (is_first_pass || k->any_rule))
         rules_line(run, line);
     if (of_kernel && is_first_pass && k->target_pid >= 0)
@@ -497,7 +497,6 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
         (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);
     }
     rules_emit(&run);
-    kernel_events_end(&k.grammar, &k.s);
     timeline_emit(&k.timeline, &k.s);
     doubt_old_events(&k, all, known);
 }

@@ -63,7 +63,6 @@ struct klog {
     unsigned pending_line;
     unsigned piece_line;      /* the last line that was a piece of a fault */
     unsigned noted, noted_line; /* bit set of the classes noted for that line */
-    struct kernel_events grammar;
     struct timeline timeline;
     bool any_rule;                  /* a first pass found that one applies */
     bool follows;                   /* the record comes only after a hang or a fault */

@@ -52,13 +52,10 @@ static bool act(void *arg, const struct rule *rule, struct text line,
 void pasted_to_facts(struct facts *facts, const char *data, size_t len, const char *source)
 {
     unsigned before;
-    struct text all = text_tail(data, len, &before), rest = all, line;
+    struct text rest = text_tail(data, len, &before), line;
     struct pasted p = {
         .s = {.facts = facts, .source = source != NULL ? source : "pasted", .line = before},
         .run = {.s = &p.s, .scope = SCOPE_PASTED, .act = act, .arg = &p}};
-    p.s.line = before + 1;
-    pasted_json(&p, all);
-    p.s.line = before;
     while (text_next_line(&rest, &line)) {
         p.s.line++;
         if (text_trim(line).len == 0)

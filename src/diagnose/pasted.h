@@ -43,8 +43,6 @@ bool pasted_smi_read(struct pasted *, enum rule_reader, struct text line,
 void pasted_smi_line(struct pasted *, struct text line);
 void pasted_rocminfo_line(struct pasted *, struct text line);
 void pasted_host_line(struct pasted *, struct text line);
-/* rocm-smi --json, amd-smi --json: the whole text. */
-void pasted_json(struct pasted *, struct text all);
 
 /* "gpu.N.SUFFIX", LOG. */
 void pasted_gpu_integer(const struct pasted *, unsigned gpu, const char *suffix, int64_t value);

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rocm-smi, amd-smi and nvidia-smi, as text and as JSON.
+ * rocm-smi, amd-smi and nvidia-smi, as text.
  *
  * Pure. Versions seen: rocm-smi of ROCm 4.3 to 6.4, amd-smi of 6.1 to 7.2; the names of rows
  * changed in case and in words, the units did not.
  */
-#include "base/number.h"
 #include "diagnose/pasted.h"
 
-#include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
@@ -153,113 +150,4 @@ bool pasted_smi_read(struct pasted *p, enum rule_reader reader, struct text line
         break;
     }
     return true;
-}
-
-static struct text span(const char *s)
-{
-    return (struct text){s, s != NULL ? strlen(s) : 0};
-}
-
-/* Turns a JSON value into the line that the tool prints without JSON. */
-static void read_as_line(struct pasted *p, unsigned gpu, const char *key, const char *value)
-{
-    char line[512];
-    int n = snprintf(line, sizeof line, "GPU[%u]: %s: %s", gpu, key, value);
-    if (n > 0 && (size_t)n < sizeof line && strpbrk(value, "\r\n") == NULL)
-        rules_line(&p->run, (struct text){line, (size_t)n});
-}
-
-/* {"card0": {"VRAM Total Memory (B)": "12868124672", ...}, "system": {"Driver version": "6.3.6"}}
- */
-static void smi_json(struct pasted *p, const cJSON *root)
-{
-    const cJSON *card, *row;
-    cJSON_ArrayForEach(card, root)
-    {
-        struct text name = span(card->string);
-        uint64_t gpu;
-        const char *driver = cJSON_GetStringValue(cJSON_GetObjectItem(card, "Driver version"));
-        if (text_equals(name, "system") && driver != NULL)
-            pasted_gpu_text(p, 0, "driver_version", span(driver));
-        if (!text_after(name, "card", &name) || name.at != card->string + strlen("card") ||
-            !text_take_u64(&name, &gpu) || gpu >= PASTED_GPUS_MAX)
-            continue;
-        note_gpu(p, gpu);
-        cJSON_ArrayForEach(row, card)
-        {
-            if (cJSON_IsString(row) && row->string != NULL)
-                read_as_line(p, (unsigned)gpu, row->string, row->valuestring);
-        }
-    }
-}
-
-/* {"value": 196592, "unit": "MB"} */
-static int64_t amd_value(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    const cJSON *value = cJSON_IsObject(item) ? cJSON_GetObjectItem(item, "value") : item;
-    const char *unit = cJSON_GetStringValue(cJSON_GetObjectItem(item, "unit"));
-    if (!cJSON_IsNumber(value) || value->valuedouble < 0 || value->valuedouble > 1e12)
-        return -1;
-    double factor = unit == NULL || strcmp(unit, "MB") == 0 ? 0x1p20
-                    : strcmp(unit, "GB") == 0               ? 0x1p30
-                                                            : 1;
-    return number_from_real(value->valuedouble * factor);
-}
-
-/* [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, ...}, "asic": {...}}] */
-static void amd_smi_json(struct pasted *p, const cJSON *root)
-{
-    static const struct {
-        const char *key, *suffix;
-    } sizes[] = {
-        {"total_vram", "vram.total_bytes"},
-        {"used_vram", "vram.used_bytes"},
-        {"total_gtt", "gtt.total_bytes"},
-        {"used_gtt", "gtt.used_bytes"},
-        {"total_visible_vram", "vram_visible.total_bytes"},
-        {"used_visible_vram", "vram_visible.used_bytes"},
-    };
-    const cJSON *array = cJSON_IsArray(root) ? root : cJSON_GetObjectItem(root, "gpu_data"), *item;
-    cJSON_ArrayForEach(item, array)
-    {
-        const cJSON *gpu = cJSON_GetObjectItem(item, "gpu");
-        const cJSON *usage = cJSON_GetObjectItem(item, "mem_usage");
-        const cJSON *asic = cJSON_GetObjectItem(item, "asic");
-        if (!cJSON_IsNumber(gpu) || gpu->valueint < 0 || gpu->valueint >= PASTED_GPUS_MAX)
-            continue;
-        unsigned index = (unsigned)gpu->valueint;
-        note_gpu(p, index);
-        for (size_t i = 0; i < COUNT(sizes); i++)
-            pasted_gpu_integer(p, index, sizes[i].suffix, amd_value(usage, sizes[i].key));
-        pasted_gpu_text(
-            p, index, "gfx",
-            span(cJSON_GetStringValue(cJSON_GetObjectItem(asic, "target_graphics_version"))));
-        pasted_gpu_text(p, index, "name",
-                        span(cJSON_GetStringValue(cJSON_GetObjectItem(asic, "market_name"))));
-        pasted_gpu_integer(p, index, "vram.total_bytes",
-                           amd_value(cJSON_GetObjectItem(item, "vram"), "size"));
-    }
-}
-
-void pasted_json(struct pasted *p, struct text all)
-{
-    /* JSON begins a line; the text around it (a prompt, a warning) is no JSON */
-    struct text rest = all, line;
-    for (unsigned tries = 0; tries < 8 && text_next_line(&rest, &line);) {
-        struct text t = text_trim(line);
-        if (!text_starts(t, "{") && !text_starts(t, "["))
-            continue;
-        tries++;
-        const char *end = NULL;
-        size_t left = all.len - (size_t)(line.at - all.at);
-        cJSON *root = cJSON_ParseWithLengthOpts(line.at, left, &end, 0);
-        if (root == NULL)
-            continue;
-        smi_json(p, root);
-        amd_smi_json(p, root);
-        cJSON_Delete(root);
-        if (end > rest.at)
-            rest = text_skip(all, (size_t)(end - all.at));
-    }
 }

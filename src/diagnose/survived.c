@@ -223,6 +223,12 @@ static struct copy copy_of(struct text all)
     return copy;
 }
 
+static void blank_line(struct copy *copy, struct text all, struct text line)
+{
+    memset(copy->text + (line.at - all.at), ' ', line.len);
+    copy->any = true;
+}
+
 /* The line itself says that its failure was handled, or is no failure of this run. */
 static bool is_handled(struct text line)
 {
@@ -241,14 +247,12 @@ static void blank_survived(struct copy *copy, struct text all, unsigned before, 
 {
     struct text rest = all, line, previous = {"", 0};
     for (unsigned n = before + 1; n < ending->line && text_next_line(&rest, &line); n++, previous = line) {
-        char *at = copy->text + (line.at - all.at);
         if (!is_failure(line))
             continue;
         if (n <= ending->survived || leaves_out(ending, line, n) || (ending->is_own && is_comment(previous, line))) {
-            memset(at, ' ', line.len);
-            copy->any = true;
+            blank_line(copy, all, line);
         } else if ((ending->is_own || ending->is_refusal) && !text_starts(line, "{")) { /* all texts of JSON are quoted */
-            copy->any |= blank_quotes(at, line.len);
+            copy->any |= blank_quotes(copy->text + (line.at - all.at), line.len);
         }
     }
 }
@@ -257,24 +261,18 @@ static void blank_survived(struct copy *copy, struct text all, unsigned before, 
 static void blank_earlier(struct copy *copy, struct text all, unsigned before, const struct ending *ending)
 {
     struct text rest = all, line;
-    for (unsigned n = before + 1; ending->is_own && n < ending->begins && text_next_line(&rest, &line); n++) {
-        if (n <= ending->survived || !is_failure(line))
-            continue;
-        memset(copy->text + (line.at - all.at), ' ', line.len);
-        copy->any = true;
-    }
+    for (unsigned n = before + 1; ending->is_own && n < ending->begins && text_next_line(&rest, &line); n++)
+        if (n > ending->survived && is_failure(line))
+            blank_line(copy, all, line);
 }
 
 /* Blanks all failures whose line says that they were handled, whatever ended the program. */
 static void blank_handled(struct copy *copy, struct text all)
 {
     struct text rest = all, line;
-    while (copy->text != NULL && text_next_line(&rest, &line)) {
-        if (!is_handled(line))
-            continue;
-        memset(copy->text + (line.at - all.at), ' ', line.len);
-        copy->any = true;
-    }
+    while (copy->text != NULL && text_next_line(&rest, &line))
+        if (is_handled(line))
+            blank_line(copy, all, line);
 }
 
 /* A mended line has another doubt already. Whose GPU it is does not depend on what failed. A reporter's own words
@@ -283,7 +281,7 @@ static bool may_mark(const struct fact *f, const struct ending *ending)
 {
     unsigned line = fact_source_line(f);
     return f->when == FACT_LOG && line > 0 && line < ending->line && strncmp(f->name, "vendor.", 7) != 0 &&
-           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_has_mark(f, FACT_MARK_JOINED) &&
+           (ending->is_own || strncmp(f->name, "report.", 7) != 0) && !fact_is_repaired(f) &&
            !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
@@ -407,12 +405,9 @@ static char *doubt_went_on(const struct reading_again *r, unsigned before, const
     const struct ending any_line = {.line = UINT_MAX};
     struct copy copy = copy_of(going->on > before && any_up_to(r, going->on) ? r->all : (struct text){"", 0});
     struct text rest = r->all, line;
-    for (unsigned n = before + 1; copy.text != NULL && n <= going->on && text_next_line(&rest, &line); n++) {
-        if (!is_failure(line))
-            continue;
-        memset(copy.text + (line.at - r->all.at), ' ', line.len);
-        copy.any = true;
-    }
+    for (unsigned n = before + 1; copy.text != NULL && n <= going->on && text_next_line(&rest, &line); n++)
+        if (is_failure(line))
+            blank_line(&copy, r->all, line);
     bool any = mark_lost(r, &copy, &any_line, going->well ? FACT_MARK_ENDED_WELL : FACT_MARK_WENT_ON);
     if (any && going->well)
         return copy.text;
@@ -477,10 +472,8 @@ static bool doubt_other_ranks(const struct reading_again *r, struct text says)
     while (copy.text != NULL && text_next_line(&rest, &line)) {
         struct text rank = rank_of(line);
         bool same = rank.len == own.len && memcmp(rank.at, own.at, own.len) == 0;
-        if (rank.len == 0 || same || !(rule_is_on(RULE_PASSED_ON, line) || rule_is_on(RULE_LOST_PEER, line)))
-            continue;
-        memset(copy.text + (line.at - r->all.at), ' ', line.len);
-        copy.any = true;
+        if (rank.len > 0 && !same && (rule_is_on(RULE_PASSED_ON, line) || rule_is_on(RULE_LOST_PEER, line)))
+            blank_line(&copy, r->all, line);
     }
     bool any = mark_lost(r, &copy, &any_line, FACT_MARK_OTHERS_ERROR);
     free(copy.text);

@@ -28,9 +28,8 @@ static void lists(void **state)
         {"GPU reset begin", LOG_WORDS_KERNEL_RESET, true},
         {"presets, resets", LOG_WORDS_KERNEL_RESET, false},
         {"resets, then a reset", LOG_WORDS_KERNEL_RESET, true},
-        {"oom_kill 3", LOG_WORDS_KERNEL_OOM_COUNT, true},
-        {"oom_kill", LOG_WORDS_KERNEL_OOM_COUNT, false},
-        {"oom_kill 3", LOG_WORDS_FAILURE_RARE, true}, /* one word of two lists */
+        {"out of memory", LOG_WORDS_COMMAND_FAILED, true}, /* one word of two lists */
+        {"out of memory", LOG_WORDS_SHORTAGE, true},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
