@@ -18,6 +18,7 @@
 #define OUTGROWS 100.0 /* percent: as long again as the run so far */
 #define STEPS_MIN 4
 #define GAIN_MAX 100000.0
+#define LOADED_ONCE 1.05 /* [eng] */
 #define REPLACES 50.0 /* percent: as t.replaces in templates/tree.json. [lab] */
 #define FASTER 12.0 /* percent: as in torch_kept.c. [lab] */
 
@@ -192,6 +193,16 @@ static bool derive_peak(struct facts *facts, const struct end *e)
     return true;
 }
 
+/* All that was ever handed out lay there at once, and it was more than is wanted now: the run has only loaded. Its samples rose
+ * with the load, however many there are, and say nothing of later demand. */
+static bool loaded_more(const struct facts *facts, const struct end *e)
+{
+    double total = 0;
+    double peak = 0;
+    return input(facts, "torch.allocated_total_bytes", &total) && input(facts, "torch.allocated_peak_bytes", &peak) &&
+           peak >= e->demand && total <= LOADED_ONCE * peak;
+}
+
 /* Does idle memory cost more than all growth? Then, without it, the run would finish, or last twice as
  * long. */
 static void derive_life(struct facts *facts, const struct end *e)
@@ -212,7 +223,7 @@ static void derive_life(struct facts *facts, const struct end *e)
         feature_flag(facts, "account.idle_outgrows", false, bound, 1);
         return;
     }
-    if (grown_bytes(facts, e, &grown)) {
+    if (!loaded_more(facts, e) && grown_bytes(facts, e, &grown)) {
         grown = fmin(e->demand, fmax(grown, usual_rise_bytes(facts, e)));
         double left = fmax(0, e->tax - (step_peak_bytes(facts) - e->demand)); /* after this step */
         if (grown > 0)

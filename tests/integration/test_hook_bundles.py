@@ -38,6 +38,16 @@ class Bundles(support.Case):
         self.assertTrue(bundle.text("telemetry/torch-stats.csv").startswith("time_s,device,allocated_bytes,"))
         self.assertIn("torch.OutOfMemoryError", bundle.text("hook/exception.txt"))
 
+    def test_fragmentation_behind_a_slow_load(self):
+        """The hook takes many samples of it: they rise as it loads, and that is no growth."""
+        code = FRAGMENT.replace("range(2500)]", "range(2500) if time.sleep(0.0003) is None]")
+        self.assertIn("sleep", code)
+        done = self.python("import time\n" + code + "time.sleep(0.4)\ntorch.empty(6 << 30)")
+        bundle = self.only_bundle(done)
+        self.assertGreaterEqual(bundle.value("torch.half_run_peak_bytes"), GIB)  # there were enough samples for halves
+        self.assertEqual(bundle.verdict["class"], "fragmentation")
+        self.assertNotEqual(bundle.verdict["confidence"], "low")
+
     def test_leak(self):
         code = "import time, torch\nkeep, work = [], None\nwhile True:\n    work = torch.empty(2 << 30)\n" \
                "    keep.append(torch.empty(60 << 20))\n    time.sleep(0.05)\n    work = None\n"

@@ -320,6 +320,26 @@ static void demand_that_rises_below_its_peaks(void **state)
     }
 }
 
+/* A load hands out each byte once, and its samples rise. Those of a run that has worked since count, and those of a load that was
+ * smaller than the 104 GiB that are wanted now. */
+static void a_load_is_no_growth(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t handed_out, peak, outgrows;
+    } cases[] = {{120 * GIB, 120 * GIB, 1}, {140 * GIB, 120 * GIB, 0}, {80 * GIB, 80 * GIB, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct row rows[ROWS_MAX] = {TORCH,
+                                     {"torch.half_run_peak_bytes", 50 * GIB},
+                                     {"torch.late_run_peak_bytes", 75 * GIB},
+                                     {"torch.allocated_total_bytes", cases[i].handed_out},
+                                     {"torch.allocated_peak_bytes", cases[i].peak}};
+        struct facts *facts = derived(rows);
+        assert_int_equal(value_of(facts, "account.idle_outgrows"), cases[i].outgrows);
+        facts_free(facts);
+    }
+}
+
 static void too_little_for_any_allocator(void **state)
 {
     (void)state;
@@ -434,6 +454,7 @@ int main(void)
         cmocka_unit_test(what_idle_memory_cost),
         cmocka_unit_test(demand_without_a_bound),
         cmocka_unit_test(demand_that_rises_below_its_peaks),
+        cmocka_unit_test(a_load_is_no_growth),
         cmocka_unit_test(too_little_for_any_allocator),
         cmocka_unit_test(what_is_kept_grew),
         cmocka_unit_test(others_who_make_it_fail),
