@@ -40,6 +40,13 @@ def every_other(_rng, _capacity, _growth):
         yield [("a", "large", 300 * MIB), ("f", "large")]
 
 
+def all_but_a_little(rng, capacity, growth):
+    """Like every_other(), and some 40 MiB more would do."""
+    yield from itertools.islice(every_other(rng, capacity, growth), 2)
+    while True:
+        yield [("a", "large", 150 * MIB), ("f", "large")]
+
+
 def too_large(_rng, capacity, _growth):
     yield [("a", "weights", capacity // 2)]
     while True:
@@ -65,6 +72,16 @@ def in_pieces_beside_another(_rng, capacity, _growth):
     yield [("o", capacity * 6 // 10)]
     while True:
         yield [("a", "large", 450 * MIB), ("f", "large")]
+
+
+def hooks_dropped_first(_rng, _capacity, growth):
+    """One more hook in each step. All copies of the step before go before the first new one is made."""
+    yield [("a", "weights", 7 * GIB)]
+    for step in itertools.count():
+        hooks = step + 1 if growth else 1
+        work = [("a", (step, layer), 200 * MIB) for layer in range(8)]
+        copies = [("a", (step, "copy", hook), 200 * MIB) for hook in range(hooks)]
+        yield work + copies + [("f", name) for _, name, _ in work + copies]
 
 
 def hooks_made_anew(larger_work=False):
@@ -212,6 +229,11 @@ class Truth(unittest.TestCase):
         self.assertEqual(self.cause(every_other).classes, ("fragmentation",))
         self.assertEqual(self.cause(too_large).classes, ("capacity",))
         self.assertEqual(self.cause(crowded).classes, ("held-by-other",))
+
+    def test_a_little_more_room_may_do_as_well_as_no_pieces(self):
+        for make, also in ((every_other, ()), (all_but_a_little, ("capacity",)), (too_large, ())):
+            self.assertEqual(self.cause(make).also, also, make.__name__)
+        self.assertEqual(self.cause(all_but_a_little).classes, ("fragmentation",))
 
     def test_two_changes_may_help_only_together(self):
         truth = self.cause(in_pieces_beside_another)
@@ -457,6 +479,10 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual(verdict["path"][-1]["node"] == "made-anew", answer, verdict["sentence"])
                 self.assertEqual((verdict["class"], verdict["confidence"] == "low"), ("leak", True) if answer else
                                  ("capacity", False))
+
+    def test_what_goes_before_it_is_made_anew_is_never_sure(self):
+        verdict = self.verdict_of(hooks_dropped_first, "leak")
+        self.assertEqual((verdict["class"], verdict["confidence"]), ("capacity", "medium"), verdict["sentence"])
 
     # generator, seed; GiB of the GPU, MiB of the driver and the context; seconds of a step and of the first one, how busy
     ONCE_WRONG = {
