@@ -49,4 +49,34 @@ static inline size_t words_end(const uint16_t *table, size_t state)
     return table[state];
 }
 
+/* A search through a text, from `at` to `end`. */
+struct words_search {
+    const struct words *words;
+    const uint16_t *table;
+    const unsigned char *at, *end;
+    size_t state;
+};
+
+static inline struct words_search words_search_of(struct words *w, const char *text, size_t len)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    return (struct words_search){.words = w, .table = words_table(w), .at = at, .end = at + len};
+}
+
+/* The ids of the words that end at the next place where one does, WORDS_END behind them; `at` is there then. NULL = none. */
+static inline const uint16_t *words_next(struct words_search *s)
+{
+    const uint16_t *table = s->table;
+    size_t state = s->state;
+    for (const unsigned char *at = s->at; at < s->end;) {
+        state = words_step(s->words, table, state, *at++);
+        if (words_end(table, state) == 0)
+            continue;
+        s->state = state;
+        s->at = at;
+        return s->words->lists + words_end(table, state);
+    }
+    return NULL;
+}
+
 #endif

@@ -9,7 +9,6 @@
 
 #include "diagnose/fact.h"
 #include "diagnose/kernel_window.h"
-#include "diagnose/log_words.h"
 #include "diagnose/messages.h"
 #include "diagnose/program_time.h"
 #include "diagnose/quantity.h"
@@ -133,28 +132,9 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     messages_to_facts(facts, own, own_len, source);
     read_repaired(facts, own, own_len, source, readers, OUTPUT_REPAIRS);
     quantities_to_facts(facts, own, own_len, source);
-    size_t rest_len;
-    free(survived_doubt(facts, before, own, own_len, source, readers, &rest_len));
+    free(survived_doubt(facts, before, own, own_len, source, readers).text);
     rank_lines_doubt(facts, before, text, len);
     free(copy);
-}
-
-static bool tells_failure(struct text line)
-{
-    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
-    return (log_words_in(line.at, line.len, failure) & failure) != 0 &&
-           (log_words_in(line.at, line.len, LOG_WORDS_FAILURE_DENIED) & LOG_WORDS_FAILURE_DENIED) == 0;
-}
-
-/* Does the text report a failure? A table of a healthy machine does not. */
-static void count_failure_lines(struct facts *facts, const char *text, size_t len, const char *source)
-{
-    struct text rest = {text, len}, line;
-    int64_t count = 0;
-    while (text_next_line(&rest, &line))
-        count += tells_failure(line);
-    if (count > 0 && facts_find(facts, "log.failure_lines", FACT_STATIC) == NULL)
-        (void)facts_set_integer(facts, "log.failure_lines", FACT_STATIC, count, source != NULL ? source : "text");
 }
 
 static void read_any_text(struct facts *facts, const char *text, size_t len, const char *source)
@@ -170,12 +150,13 @@ static void read_any_text(struct facts *facts, const char *text, size_t len, con
     prose_to_facts(facts, text, len, source);
     read_repaired(facts, text, len, source, readers, REPAIRS);
     quantities_to_facts(facts, text, len, source);
-    size_t rest_len = len;
-    char *rest = survived_doubt(facts, before, text, len, source, all_readers, &rest_len);
+    struct survived rest = survived_doubt(facts, before, text, len, source, all_readers);
     struct text whole = {text, len};
-    wording_to_facts(facts, whole, rest != NULL ? (struct text){rest, rest_len} : whole, source);
-    free(rest);
-    count_failure_lines(facts, text, len, source);
+    wording_to_facts(facts, whole, rest.text != NULL ? (struct text){rest.text, rest.len} : whole, source);
+    free(rest.text);
+    /* Does the text report a failure? A table of a healthy machine does not. */
+    if (rest.failure_lines > 0 && facts_find(facts, "log.failure_lines", FACT_STATIC) == NULL)
+        (void)facts_set_integer(facts, "log.failure_lines", FACT_STATIC, rest.failure_lines, source != NULL ? source : "text");
     /* A table of rocm-smi is not the program's output: a missing message in it means nothing. */
     bool said =
         has_prefix(facts, before, messages, "msg.") || has_prefix(facts, before, messages, "oom.");

@@ -11,19 +11,28 @@ static bool stands_there(const struct log_word *w, const char *text, size_t len,
            (!w->ends || end == len || !isalpha((unsigned char)text[end]));
 }
 
-uint64_t log_words_in(const char *text, size_t len, uint64_t enough)
+static inline struct line_words search(struct text line, uint64_t enough)
 {
-    uint64_t found = 0;
-    const uint16_t *table = words_table(&log_words);
-    size_t state = 0;
-    for (size_t i = 0; i < len && (found & enough) == 0; i++) {
-        state = words_step(&log_words, table, state, (unsigned char)text[i]);
-        size_t ended = words_end(table, state);
-        if (ended == 0)
-            continue;
-        for (const uint16_t *word = log_words.lists + ended; *word != WORDS_END; word++)
-            if (stands_there(&log_word_rows[*word], text, len, i + 1))
-                found |= log_word_rows[*word].lists;
+    struct line_words found = {.text = line};
+    struct words_search s = words_search_of(&log_words, line.at, line.len);
+    for (const uint16_t *word; (found.lists & enough) == 0 && (word = words_next(&s)) != NULL;) {
+        for (; *word != WORDS_END; word++) {
+            const struct log_word *w = &log_word_rows[*word];
+            if (!stands_there(w, line.at, line.len, (size_t)((const char *)s.at - line.at)))
+                continue;
+            found.lists |= w->lists;
+            found.asked |= w->asked;
+        }
     }
     return found;
+}
+
+uint64_t log_words_in(const char *text, size_t len, uint64_t enough)
+{
+    return search((struct text){text, len}, enough).lists;
+}
+
+struct line_words line_words_of(struct text line)
+{
+    return search(line, 0);
 }

@@ -203,9 +203,10 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
         s.line++;
         if (line.len < 4 || is_source_echo(previous, line))
             continue;
-        runtime_line(&s, &r.runtime, line);
+        const struct line_words words = line_words_of(line);
+        runtime_line(&s, &r.runtime, &words);
         rules_line(&r.run, line);
-        usage_line(&s, &r.usage, line);
+        usage_line(&s, &r.usage, &words);
     }
     torch_messages(&r.log, all, before + 1);
     if (r.log.count == 1 && r.log.last.ladder && runtime_ladder_ended(&r.runtime))

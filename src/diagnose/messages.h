@@ -122,7 +122,7 @@ struct runtime_state {
     bool pin_frame; /* the innermost frame so far is pin_memory() */
     unsigned pin_line;
 };
-void runtime_line(const struct scan *, struct runtime_state *, struct text line);
+void runtime_line(const struct scan *, struct runtime_state *, const struct line_words *);
 /* See rules_run.act. */
 bool runtime_read(const struct scan *, struct runtime_state *, enum rule_reader, struct text line,
                   const struct rule_takes *);
@@ -140,7 +140,7 @@ struct usage_state {
     unsigned readings, kept, given_back, line;
     int64_t used, total;
 };
-void usage_line(const struct scan *, struct usage_state *, struct text line);
+void usage_line(const struct scan *, struct usage_state *, const struct line_words *);
 void usage_emit(const struct scan *, const struct usage_state *);
 
 /* A reporter's own words (any_text.c only): report.memory_grows, report.memory_stays. */

@@ -77,11 +77,12 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
 /* The class stands at the start of the line, or after a log prefix: "...core.py:51] ValueError:
  * x", "trainers.common - torch.OutOfMemoryError: HIP out of memory". After a traceback any class
  * name counts. */
-void runtime_line(const struct scan *s, struct runtime_state *st, struct text line)
+void runtime_line(const struct scan *s, struct runtime_state *st, const struct line_words *words)
 {
+    const struct text line = words->text;
     st->after_ladder++;
     size_t n;
-    if (text_has(line, "Traceback (most recent call last)")) {
+    if (line_is(words, RULE_TRACEBACK_BEGINS)) {
         if (st->tracebacks++ == 0)
             st->first_traceback = s->line;
         st->in_traceback = true;
@@ -95,6 +96,8 @@ void runtime_line(const struct scan *s, struct runtime_state *st, struct text li
     }
     if (!indented)
         st->in_traceback = false;
+    if (!line_is(words, RULE_NAMES_EXCEPTION))
+        return;
     for (size_t i = 1; i < line.len && i < 400; i++) {
         if (is_name(line.at[i - 1]) || !isalpha((unsigned char)line.at[i]))
             continue;

@@ -33,8 +33,9 @@ static bool labelled_size(struct text line, const char *label, int64_t *ret)
 }
 
 /* GPU memory usage -- Total: 196048MB, Used: 73012MB, Free: 123036MB */
-void usage_line(const struct scan *s, struct usage_state *st, struct text line)
+void usage_line(const struct scan *s, struct usage_state *st, const struct line_words *words)
 {
+    const struct text line = words->text;
     int64_t used, total, free_bytes;
     bool maybe = text_has(line, "sed") || text_has(line, "SED"); /* a cheap test that most lines fail */
     bool has_used = maybe && labelled_size(line, "used", &used);
@@ -43,7 +44,7 @@ void usage_line(const struct scan *s, struct usage_state *st, struct text line)
     if (!has_total && !has_free) {
         /* memory freed before the first reading cannot be seen */
         if (st->readings > 0 && !st->release)
-            st->release = (log_words_in(line.at, line.len, LOG_WORDS_RELEASE) & LOG_WORDS_RELEASE) != 0;
+            st->release = line_says(words, LOG_WORDS_RELEASE);
         return;
     }
     if (st->readings > 0 && used < st->used)

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define RULES_WORDS 8 /* of 64 bits: rules of one scope */
-
 unsigned rules_left_out = RULES_COUNT;
 
 static bool one_of(struct rule_list list, struct text line, struct rule_takes *takes)
@@ -52,22 +50,28 @@ static bool is_in_block(const struct rules_run *run, const struct rule *rule)
            (begun != 0 && (rule->within == 0 || run->s->line - begun <= rule->within));
 }
 
-/* Has the line what the rule asks of it, without its block and context? */
+/* Has the line what the rule asks of it, without its block and context? Only then `takes` counts. Its list is large
+ * and most lines take nothing: no byte of it is cleared. */
 static bool has_wording(const struct rule *rule, struct text line, struct rule_takes *takes)
 {
-    struct rule_takes ignored = {.count = 0};
+    takes->count = 0;
     if (rule->line.count > 0 && !one_of(rule->line, line, takes))
         return false;
     for (unsigned i = 0; i < rule->also.count; i++)
         if (!one_of(rule_groups[rule->also.first + i], line, takes))
             return false;
-    return !one_of(rule->unless, line, &ignored);
+    return !one_of(rule->unless, line, takes);
 }
 
 bool rule_is_on(unsigned rule, struct text line)
 {
-    struct rule_takes takes = {.count = 0};
+    struct rule_takes takes;
     return has_wording(&rules[rule], line, &takes);
+}
+
+bool line_is(const struct line_words *line, unsigned rule)
+{
+    return (line->asked >> (rules[rule].asked - 1u) & 1) != 0 && rule_is_on(rule, line->text);
 }
 
 static bool applies(const struct rules_run *run, const struct rule *rule, struct text line, struct rule_takes *takes)
@@ -168,7 +172,7 @@ static void put_all(struct rules_run *run, const struct rule *rule, const struct
 
 static void try_rule(struct rules_run *run, const struct rule *rule, struct text line)
 {
-    struct rule_takes takes = {.count = 0};
+    struct rule_takes takes;
     if (!applies(run, rule, line, &takes) || rule == &rules[rules_left_out])
         return;
     run->any = true;
@@ -194,19 +198,26 @@ static void try_rule(struct rules_run *run, const struct rule *rule, struct text
     }
 }
 
+/* A rule is selected by a word of each of its groups: one of "line", one of each "also". */
+static void select_rules(const struct rule_index *index, unsigned width, struct text line, uint64_t selected[RULES_WORDS])
+{
+    struct words_search s = words_search_of(index->words, line.at, line.len);
+    memcpy(selected, index->always, (size_t)width * index->groups * sizeof *selected);
+    for (const uint16_t *id; (id = words_next(&s)) != NULL;)
+        for (; *id != WORDS_END; id++)
+            selected[*id / 64] |= UINT64_C(1) << (*id % 64);
+    for (const uint64_t *group = selected + width; group < selected + (size_t)width * index->groups; group += width)
+        for (unsigned word = 0; word < width; word++)
+            selected[word] &= group[word];
+}
+
 void rules_line(struct rules_run *run, struct text line)
 {
     const struct rule_index *index = &rule_indexes[run->scope];
+    const unsigned width = (index->count + 63) / 64;
     uint64_t selected[RULES_WORDS];
-    const uint16_t *table = words_table(index->words);
-    size_t state = 0;
-    memcpy(selected, index->always, (index->count + 63) / 64 * sizeof *selected);
-    for (size_t i = 0; i < line.len; i++) {
-        state = words_step(index->words, table, state, (unsigned char)line.at[i]);
-        for (const uint16_t *w = index->words->lists + words_end(table, state); *w != WORDS_END; w++)
-            selected[*w / 64] |= UINT64_C(1) << (*w % 64);
-    }
-    for (unsigned word = 0; word < (index->count + 63) / 64; word++)
+    select_rules(index, width, line, selected);
+    for (unsigned word = 0; word < width; word++)
         for (uint64_t bits = selected[word]; bits != 0; bits &= bits - 1)
             try_rule(run, &rules[index->rules[word * 64 + (unsigned)__builtin_ctzll(bits)]], line);
 }

@@ -5,13 +5,14 @@
  * diagnose/.
  *
  * Pure, no allocation. An automaton finds words of the line; they select the few rules that may
- * match. These are tried in the order of the file.
+ * match, by a word of each of their groups. These are tried in the order of the file.
  */
 #ifndef DIAGNOSE_RULES_H
 #define DIAGNOSE_RULES_H
 
 #include "base/words.h"
 #include "diagnose/kernel_lines.h"
+#include "diagnose/log_words.h"
 #include "diagnose/rules_made.h"
 #include "diagnose/text_facts.h"
 
@@ -95,13 +96,14 @@ struct rule {
     bool context;               /* true before the last incident of the kernel log, too */
     bool once;                  /* only the first line counted is read */
     bool ladder;                /* see struct oom */
+    uint8_t asked;              /* number in scope "asked", from 1; 0 = of another scope */
 };
 
 struct rule_index {
     struct words *words;
     const uint16_t *rules;  /* of this scope, in the order of the file */
-    const uint64_t *always; /* bit per entry of `rules`: no word selects it */
-    unsigned count;
+    const uint64_t *always; /* of each group, a bit per entry of `rules`: no word is needed */
+    unsigned count, groups;
 };
 
 extern const struct rule_part rule_parts[];
@@ -175,8 +177,9 @@ void rules_forget(struct rules_run *, const char *prefix);
 /* For tests: the rule to leave out; RULES_COUNT = none. */
 extern unsigned rules_left_out;
 
-/* Does the line have the rule's wording? */
+/* Does the line have the rule's wording? line_is(): a rule of scope "asked", for which most lines have no word. */
 bool rule_is_on(unsigned rule, struct text line);
+bool line_is(const struct line_words *line, unsigned rule);
 /* The values that its "take" lines find in the text. */
 void rule_take(unsigned rule, struct text text, struct rule_takes *);
 /* The value taken for a fact, NULL = none. */

@@ -40,16 +40,31 @@ struct search {
     bool other_ended;           /* an exception tells that another process has ended */
     bool ended_well;            /* the last such line says that the program reached its end */
     bool fatal;                 /* something ended, so that what came later is of another program */
-    struct text previous;       /* line */
+    bool any_handled;           /* a line says that its failure was handled */
+    int64_t failure_lines;
+    struct line_words previous; /* line */
     struct text rank_says;      /* the last error that a rank raised on its own: "[rank2]: ValueError: ..." */
     struct ending found;
 };
 
+#define FAILURE (LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON)
+
 /* Does the line tell a failure? */
+static bool says_failure(const struct line_words *line)
+{
+    return line_says(line, FAILURE) || line_is(line, RULE_OTHER_FAILURE);
+}
+
+/* The line itself says that its failure was handled, or is no failure of this run. */
+static bool says_handled(const struct line_words *line)
+{
+    return says_failure(line) && line_is(line, RULE_HANDLED);
+}
+
 static bool is_failure(struct text line)
 {
-    const uint64_t failure = LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON;
-    return (log_words_in(line.at, line.len, failure) & failure) != 0 || rule_is_on(RULE_OTHER_FAILURE, line);
+    const struct line_words words = line_words_of(line);
+    return says_failure(&words);
 }
 
 /* "[rank3]:" */
@@ -59,17 +74,17 @@ static struct text rank_of(struct text line)
 }
 
 /* No consequence of another failure. An exception that names the GPU often is one, except a refused allocation. */
-static bool is_first_hand(const struct search *s, struct text line)
+static bool is_first_hand(const struct search *s, const struct line_words *line)
 {
-    return !s->aside && (!rule_is_on(RULE_NAMES_GPU, line) || rule_is_on(RULE_OF_MEMORY, line)) && !rule_is_on(RULE_PASSED_ON, line) && !rule_is_on(RULE_TELLS_OF_ANOTHER, line) &&
-           !rule_is_on(RULE_WARNING, line);
+    return !s->aside && (!line_is(line, RULE_NAMES_GPU) || line_is(line, RULE_OF_MEMORY)) && !line_is(line, RULE_PASSED_ON) &&
+           !line_is(line, RULE_TELLS_OF_ANOTHER) && !line_is(line, RULE_WARNING);
 }
 
-static void note_traceback(struct search *s, struct text line, unsigned n)
+static void note_traceback(struct search *s, const struct line_words *line, unsigned n)
 {
-    s->aside |= text_has(line, "Exception ignored in") || text_has(line, "Error in atexit");
-    s->chained |= rule_is_on(RULE_EXCEPTION_CHAIN, line);
-    if (!text_has(line, "Traceback (most recent call last)"))
+    s->aside |= line_is(line, RULE_RAISED_ASIDE);
+    s->chained |= line_is(line, RULE_EXCEPTION_CHAIN);
+    if (!line_is(line, RULE_TRACEBACK_BEGINS))
         return;
     if (!s->chained)
         s->chain = n;
@@ -86,15 +101,15 @@ static unsigned survived_up_to(const struct search *s)
     return s->open && line >= s->chain ? s->chain - 1 : line;
 }
 
-static void note_ending(struct search *s, struct text line, unsigned n, bool raised)
+static void note_ending(struct search *s, const struct line_words *line, unsigned n, bool raised)
 {
     unsigned survived = survived_up_to(s);
-    s->found = (struct ending){.line = n, .survived = survived, .is_own = !rule_is_on(RULE_NAMES_GPU, line), .is_raised = raised, .says = text_trim(line)};
+    s->found = (struct ending){.line = n, .survived = survived, .is_own = !line_is(line, RULE_NAMES_GPU), .is_raised = raised, .says = text_trim(line->text)};
     s->fatal |= !raised;
-    if (raised && s->found.is_own && rank_of(line).len > 0)
-        s->rank_says = line;
-    s->found.may_follow = raised ? rule_is_on(RULE_RAISED_BY_LOADING, line) : text_has(line, "egmentation fault");
-    s->found.is_refusal = raised && !s->found.is_own && rule_is_on(RULE_OF_MEMORY, line) && text_has_digit(line);
+    if (raised && s->found.is_own && rank_of(line->text).len > 0)
+        s->rank_says = line->text;
+    s->found.may_follow = raised ? line_is(line, RULE_RAISED_BY_LOADING) : text_has(line->text, "egmentation fault");
+    s->found.is_refusal = raised && !s->found.is_own && line_is(line, RULE_OF_MEMORY) && text_has_digit(line->text);
     s->after = 0;
     if (s->open && !s->found.may_follow)
         s->found.begins = s->chain;
@@ -106,13 +121,13 @@ static bool is_setting(struct text line)
     return isupper((unsigned char)line.at[0]) && memchr(line.at, '=', line.len) != NULL && memchr(line.at, ' ', line.len) == NULL;
 }
 
-static void note_progress(struct search *s, struct text line, unsigned n)
+static void note_progress(struct search *s, const struct line_words *line, unsigned n)
 {
-    bool inside = line.at[0] == ' ' || line.at[0] == '\t' || is_setting(line);
-    bool goes_on = rule_is_on(RULE_GOING_ON, line);
-    bool counts = text_has_digit(line) && (log_words_in(line.at, line.len, LOG_WORDS_PROGRESS) & LOG_WORDS_PROGRESS) != 0;
-    bool succeeded = rule_is_on(RULE_SUCCEEDED, line) && !is_failure(s->previous); /* a loop of the shell is "done", too */
-    if (inside || (!goes_on && !succeeded && (!counts || is_failure(line)))) /* "ok 500, failed 0" tells of none */
+    bool inside = line->text.at[0] == ' ' || line->text.at[0] == '\t' || is_setting(line->text);
+    bool goes_on = line_is(line, RULE_GOING_ON);
+    bool counts = line_says(line, LOG_WORDS_PROGRESS) && text_has_digit(line->text);
+    bool succeeded = line_is(line, RULE_SUCCEEDED) && !says_failure(&s->previous); /* a loop of the shell is "done", too */
+    if (inside || (!goes_on && !succeeded && (!counts || says_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
     s->before_last = succeeded ? n : s->last;
     s->ended_well = succeeded;
@@ -121,24 +136,26 @@ static void note_progress(struct search *s, struct text line, unsigned n)
     s->since += succeeded ? WENT_ON_LINES : !goes_on;
 }
 
-static void look_at(struct search *s, const struct scan *scan, struct text line)
+static void look_at(struct search *s, const struct scan *scan, const struct line_words *line)
 {
     unsigned before = s->runtime.exception_line;
     note_traceback(s, line, scan->line);
-    if (s->found.line + 1 == scan->line && text_has(line, "what():"))
-        s->found.is_own &= !rule_is_on(RULE_NAMES_GPU, line); /* the text of a C++ exception */
+    if (s->found.line + 1 == scan->line && text_has(line->text, "what():"))
+        s->found.is_own &= !line_is(line, RULE_NAMES_GPU); /* the text of a C++ exception */
     runtime_line(scan, &s->runtime, line);
     bool raised = s->runtime.exception_line != before;
-    if (raised ? is_first_hand(s, line) : rule_is_on(RULE_ENDING, line))
+    if (raised ? is_first_hand(s, line) : line_is(line, RULE_ENDING))
         note_ending(s, line, scan->line, raised);
     else
         note_progress(s, line, scan->line);
-    s->previous = line;
+    s->previous = *line;
+    s->any_handled |= says_handled(line);
+    s->failure_lines += line_says(line, FAILURE) && !line_says(line, LOG_WORDS_FAILURE_DENIED);
     if (!raised)
         return;
-    if (rule_is_on(RULE_TELLS_OF_ANOTHER, line) || rule_is_on(RULE_PASSED_ON, line))
+    if (line_is(line, RULE_TELLS_OF_ANOTHER) || line_is(line, RULE_PASSED_ON))
         s->other_ended = true;
-    if (!rule_is_on(RULE_TELLS_OF_ANOTHER, line))
+    if (!line_is(line, RULE_TELLS_OF_ANOTHER))
         s->went_on = survived_up_to(s);
     s->ended_well = false;
     s->fatal |= s->open;
@@ -150,24 +167,30 @@ struct going {
     unsigned on;      /* the program went on after failures up to this line, however it ended */
     bool well;        /* and it ended well */
     bool other_ended; /* another process ended */
+    bool any_handled;
     struct text rank_says;
+    int64_t failure_lines;
 };
 
 static struct ending find_ending(struct text all, unsigned before, struct going *ret)
 {
-    struct search s = {.previous = {"", 0}};
+    struct search s = {.previous = {.lists = 0}};
     struct scan scan = {.line = before};
     struct text line;
     while (text_next_line(&all, &line)) {
         scan.line++;
-        if (line.len > 3)
-            look_at(&s, &scan, line);
+        if (line.len <= 3)
+            continue;
+        const struct line_words words = line_words_of(line);
+        look_at(&s, &scan, &words);
     }
     if (s.after >= WENT_ON_LINES)
         s.found.line = 0; /* it went on after this, too */
     *ret = (struct going){.on = s.since >= WENT_ON_LINES ? s.before_last - 1 : s.went_on,
                           .well = s.ended_well && !s.fatal && s.since >= WENT_ON_LINES,
                           .other_ended = s.other_ended,
+                          .any_handled = s.any_handled,
+                          .failure_lines = s.failure_lines,
                           .rank_says = s.rank_says};
     return s.found;
 }
@@ -229,10 +252,10 @@ static void blank_line(struct copy *copy, struct text all, struct text line)
     copy->any = true;
 }
 
-/* The line itself says that its failure was handled, or is no failure of this run. */
 static bool is_handled(struct text line)
 {
-    return is_failure(line) && rule_is_on(RULE_HANDLED, line);
+    const struct line_words words = line_words_of(line);
+    return says_handled(&words);
 }
 
 /* A handled failure is not the cause of a refused request, nor of an error of the program's own. */
@@ -498,8 +521,8 @@ static void blank_kernel(char *text, size_t len)
             memset(text + (line.at - text), ' ', line.len);
 }
 
-char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t len, const char *source,
-                     const text_reader readers[], size_t *ret_len)
+struct survived survived_doubt(struct facts *facts, size_t from, const char *data, size_t len, const char *source,
+                               const text_reader readers[])
 {
     unsigned before;
     struct going going;
@@ -509,14 +532,13 @@ char *survived_doubt(struct facts *facts, size_t from, const char *data, size_t 
     bool others = doubt_others(&again, &ending, &going);
     char *rest = doubt_earlier(&again, before, ending, others);
     char *well = doubt_went_on(&again, before, &going);
-    doubt_handled(&again);
+    if (going.any_handled)
+        doubt_handled(&again);
     doubt_quoted(&again);
     if (rest != NULL && others)
         blank_kernel(rest, all.len);
     char *shortest = well != NULL ? well : rest;
-    if (shortest != NULL)
-        *ret_len = all.len;
     if (shortest != rest)
         free(rest);
-    return shortest;
+    return (struct survived){.text = shortest, .len = all.len, .failure_lines = going.failure_lines};
 }

@@ -9,8 +9,15 @@
 #define DIAGNOSE_SURVIVED_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct facts;
+
+struct survived {
+    char *text; /* without what was survived or quoted; NULL: there was nothing, or memory is short. free() it. */
+    size_t len;
+    int64_t failure_lines; /* lines of the whole text that tell a failure */
+};
 
 typedef void (*text_reader)(struct facts *, const char *text, size_t len, const char *source);
 
@@ -24,9 +31,8 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
  * If the program made progress after a failure, it gets FACT_MARK_WENT_ON, however the program ended; FACT_MARK_ENDED_WELL if
  * it says that it reached its end.
  *
- * `readers` ends with NULL. Returns the text without what was survived or quoted; NULL: there was nothing, or
- * memory is short. free() it. */
-char *survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
-                     const text_reader readers[], size_t *ret_len);
+ * `readers` ends with NULL. */
+struct survived survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
+                               const text_reader readers[]);
 
 #endif

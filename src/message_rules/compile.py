@@ -134,7 +134,7 @@ def enum_name(prefix, name):
     return prefix + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
 
 
-def rule_row(tables, rule, blocks):
+def rule_row(tables, rule, blocks, asked):
     fields = ['.name = "%s"' % rule.name]
     fields.append(".line = " + tables.shape_list(rule.wordings, rule.keep))
     fields.append(".also = " + tables.group_list(rule.also, rule.keep))
@@ -160,6 +160,8 @@ def rule_row(tables, rule, blocks):
         fields.append(".bad = %s" % enum_name("BAD_", rule.bad))
     if rule.forgets:
         fields.append('.forget = "%s"' % rule.forgets[0])
+    if rule in asked:
+        fields.append(".asked = %d" % (asked.index(rule) + 1))
     for flag in sorted(rule.flags - {"ends", "warned"}):
         fields.append(".%s = true" % flag.replace("-", "_"))
     return "    {%s},\n" % ", ".join(fields)
@@ -175,37 +177,78 @@ def cheap_words(rule):
     """The words that select a line for the rule; none: all lines of its block."""
     if rule.near:
         return [w for w in rule.near]
-    words = [s.longest() for s in rule.wordings]
-    if any(len(w) < 2 for w in words):
-        if rule.block:
-            return []
+    words = words_of(rule.wordings)
+    if rule.wordings and not words and not rule.block:
         sys.exit("rule %s: a wording of fewer than two bytes needs 'near'" % rule.name)
+    return words
+
+
+def words_of(shapes):
+    """One of them is on each line that matches; none: no such words are known."""
+    words = [s.longest() for s in shapes]
+    if any(len(w) < 2 for w in words):
+        return []
     # messages begin alike ("failed to ...") and end in what they are about; lines of series have "gpu memory" too
     return [w[-2 * WORD_MAX if w.endswith(" memory") else -WORD_MAX:] for w in words]
 
 
-def log_words(lists):
-    """One automaton for all lists of words, and what is known of each word."""
-    shapes = list(dict.fromkeys((s.parts[0].words, s.word_start, s.line_end) for r in lists for s in r.wordings))
+def words_of_groups(rule):
+    """The words that select a line for the rule: one of each group must be there."""
+    return [cheap_words(rule)] + [words_of(group) for group in rule.also]
+
+
+def log_words(lists, asked):
+    """One automaton for all lists of words and for the words that select a rule of scope "asked", and what is known of each word."""
+    keys = {}
+    for i, r in enumerate(lists):
+        for s in r.wordings:
+            keys.setdefault((s.parts[0].words.encode(), s.word_start, s.line_end), [0, 0])[0] |= 1 << i
     if any(len(s.parts) > 1 or s.parts[0].take or s.parts[0].words != s.parts[0].words.lower()
            for r in lists for s in r.wordings) or len(lists) > 64:
         sys.exit("scope words has at most 64 lists of plain words in small letters")
-    of = {k: {i for i, r in enumerate(lists) for s in r.wordings if (s.parts[0].words, s.word_start, s.line_end) == k}
-          for k in shapes}
-    rows = ["    {UINT64_C(%d), %d, %d, %d},\n" % (sum(1 << i for i in of[k]), len(k[0].encode()), k[1], k[2]) for k in shapes]
-    automaton = Automaton([(k[0].encode(), n) for n, k in enumerate(shapes)], fold=True)
+    if len(asked) > 64 or any(not cheap_words(r) and r.wordings for r in asked):
+        sys.exit("scope asked has at most 64 rules, all with wordings of two bytes or more")
+    for i, r in enumerate(asked):
+        for word in cheap_words(r):
+            keys.setdefault((word.encode().lower(), False, False), [0, 0])[1] |= 1 << i
+    automaton = Automaton([(k[0], k) for k in keys], fold=True)
+    rows = {}
+
+    def row(of, length=0, begins=False, ends=False):
+        return rows.setdefault("    {UINT64_C(%d), UINT64_C(%d), %d, %d, %d},\n" % (*of, length, begins, ends), len(rows))
+
+    def rows_of(out):
+        """The words that end at a state: those with no condition are one row."""
+        free = [0, 0]
+        for of in (keys[k] for k in out if not (k[1] or k[2])):
+            free = [free[0] | of[0], free[1] | of[1]]
+        some = (row(free),) if free != [0, 0] else ()
+        return some + tuple(row(keys[k], len(k[0]), k[1], k[2]) for k in out if k[1] or k[2])
+
+    automaton.out = [rows_of(out) for out in automaton.out]
     return automaton.c_text("log_words") + "const struct log_word log_word_rows[] = {\n%s};\n\n" % "".join(rows)
+
+
+def width(rules):
+    """How many words of 64 bits hold one bit for each."""
+    return (len(rules) + 63) // 64
+
+
+def most(groups):
+    return max(len(g) for g in groups)
 
 
 def facts(rules, out_c, out_h):
     groups = [r for r in rules if r.scopes == ["words"]]
     rules = [r for r in rules if r.scopes != ["words"]]
     tables, blocks, text = Tables(), [], []
-    scopes = list(dict.fromkeys(s for r in rules for s in r.scopes))
+    asked = [r for r in rules if r.scopes == ["asked"]]
+    scopes = list(dict.fromkeys(s for r in rules if r not in asked for s in r.scopes))
     for rule in rules:
-        text.append(rule_row(tables, rule, blocks))
+        text.append(rule_row(tables, rule, blocks, asked))
         for name in rule.says:
             tables.fact(name)
+    of_scope = {s: [i for i, r in enumerate(rules) if s in r.scopes] for s in scopes}
     readers = list(dict.fromkeys(r.reader for r in rules if r.reader))
     with open(out_h, "w", encoding="utf-8") as f:
         f.write("/* Made from templates/messages.rules. */\n#ifndef DIAGNOSE_RULES_MADE_H\n#define DIAGNOSE_RULES_MADE_H\n\n#include <stdint.h>\n\n")
@@ -214,13 +257,14 @@ def facts(rules, out_c, out_h):
         f.write("enum {\n%s    RULES_COUNT\n};\n" % "".join("    %s,\n" % enum_name("RULE_", r.name) for r in rules))
         for i, r in enumerate(groups):
             f.write("#define %s (UINT64_C(1) << %d)\n" % (enum_name("LOG_WORDS_", r.name), i))
+        f.write("#define RULES_WORDS %d\n" % max(width(of) * most(words_of_groups(rules[i]) for i in of) for of in of_scope.values()))
         f.write("#define RULE_FACTS %d\n#define RULE_BLOCKS %d\n" % (len(tables.facts), len(blocks) + 2))
         for name in blocks:
             f.write("#define %s %d\n" % (enum_name("BLOCK_", name), blocks.index(name) + 1))
         f.write("\n#endif\n")
     with open(out_c, "w", encoding="utf-8") as f:
         f.write('/* Made from templates/messages.rules. */\n#include "diagnose/log_words.h"\n#include "diagnose/rules.h"\n\n')
-        f.write(log_words(groups))
+        f.write(log_words(groups, asked))
         texts = b"".join(text.encode() + b"\0" for text in tables.texts)
         f.write("const char rule_part_texts[] = {%s};\n\n" % numbers(b - 256 if b > 127 else b for b in texts))
         for name, kind, rows in (("rule_parts", "struct rule_part", tables.parts), ("rule_shapes", "struct rule_shape", tables.shapes),
@@ -229,14 +273,19 @@ def facts(rules, out_c, out_h):
             f.write("const %s %s[] = {\n%s};\n\n" % (kind, name, "".join("    %s,\n" % r for r in rows)))
         f.write("const struct rule rules[] = {\n%s};\n\n" % "".join(text))
         for s in scopes:
-            mine = [i for i, r in enumerate(rules) if s in r.scopes]
-            words = [(w.encode(), k) for k, i in enumerate(mine) for w in cheap_words(rules[i])]
-            always = [k for k, i in enumerate(mine) if not cheap_words(rules[i])]
+            groups = [words_of_groups(rules[i]) for i in of_scope[s]]
             n = "rule_words_" + re.sub(r"\W", "_", s)
+            words, always = [], [0] * (width(groups) * most(groups))
+            for g in range(most(groups)):
+                for k, of_rule in enumerate(groups):
+                    bit = g * width(groups) * 64 + k
+                    if g < len(of_rule) and of_rule[g]:
+                        words += [(w.encode(), bit) for w in of_rule[g]]
+                    else:
+                        always[bit // 64] |= 1 << (bit % 64)
             f.write(Automaton(words).c_text(n).replace("\nstruct words", "\nstatic struct words"))
-            f.write("static const uint16_t %s_rules[] = {%s};\n" % (n, numbers(mine)))
-            bits = [sum(1 << (k % 64) for k in always if k // 64 == w) for w in range((len(mine) + 63) // 64)]
-            f.write("static const uint64_t %s_always[] = {%s};\n\n" % (n, ", ".join("UINT64_C(%d)" % b for b in bits)))
+            f.write("static const uint16_t %s_rules[] = {%s};\n" % (n, numbers(of_scope[s])))
+            f.write("static const uint64_t %s_always[] = {%s};\n\n" % (n, ", ".join("UINT64_C(%d)" % b for b in always)))
         ending = sorted({tables.fact(n) for r in rules if "ends" in r.flags for n in facts_of(r)})
         f.write("const uint16_t rule_ending_facts[] = {%s};\nconst size_t rule_ending_facts_count = %d;\n\n"
                 % (numbers(ending), len(ending)))
@@ -246,7 +295,8 @@ def facts(rules, out_c, out_h):
         f.write("const struct rule_index rule_indexes[] = {\n")
         for s in scopes:
             n = "rule_words_" + re.sub(r"\W", "_", s)
-            f.write("    [%s] = {&%s, %s_rules, %s_always, %d},\n" % (enum_name("SCOPE_", s), n, n, n, sum(s in r.scopes for r in rules)))
+            f.write("    [%s] = {&%s, %s_rules, %s_always, %d, %d},\n" % (
+                enum_name("SCOPE_", s), n, n, n, len(of_scope[s]), most(words_of_groups(rules[i]) for i in of_scope[s])))
         f.write("};\n")
 
 

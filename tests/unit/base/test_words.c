@@ -67,6 +67,7 @@ static void finds_what_a_naive_search_finds(struct words *words, bool any_case)
     bool found[WORDS_MAX] = {false};
     size_t state = 0;
     random_text(text);
+    struct words_search search = words_search_of(words, text, TEXT_BYTES);
     for (size_t i = 0; i < TEXT_BYTES; i++) {
         uint16_t wanted[WORDS_MAX];
         size_t count = naive(text, i + 1, any_case, wanted);
@@ -78,7 +79,12 @@ static void finds_what_a_naive_search_finds(struct words *words, bool any_case)
         }
         assert_int_equal(ids[count], WORDS_END);
         assert_int_equal(words_end(table, state) != 0, count > 0);
+        if (count > 0) {
+            assert_ptr_equal(words_next(&search), ids);
+            assert_ptr_equal(search.at, text + i + 1);
+        }
     }
+    assert_null(words_next(&search));
     for (size_t id = 0; words_texts[id] != NULL; id++)
         assert_true(found[id]);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of words on a line: whatever the case, and whole words where the rule says so. */
-#include "diagnose/log_words.h"
+#include "diagnose/rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,11 +49,43 @@ static void enough_ends_the_search(void **state)
     assert_true(log_words_in("", 0, 0) == 0);
 }
 
+/* The words of a line select all rules of scope "asked" that it has the wording of; the wording itself decides. */
+static void rules_that_are_asked(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned rule;
+        bool is_on;
+    } rows[] = {
+        {"ValueError: x", RULE_NAMES_EXCEPTION, true},
+        {"VALUEERROR: x", RULE_NAMES_EXCEPTION, false}, /* the search is of any case, a wording is not */
+        {"Traceback (most recent call last):", RULE_TRACEBACK_BEGINS, true},
+        {"Traceback (most recent call first):", RULE_TRACEBACK_BEGINS, false},
+        {"Exception ignored in: <function x>", RULE_RAISED_ASIDE, true},
+        {"RuntimeError: HIP error: invalid device function", RULE_NAMES_GPU, true},
+        {"RuntimeError: tensor left on device cpu", RULE_NAMES_GPU, false}, /* "unless" */
+        {"the worker died", RULE_TELLS_OF_ANOTHER, true},
+        {"the wor ker studied", RULE_TELLS_OF_ANOTHER, false}, /* a word must begin there */
+        {"done", RULE_SUCCEEDED, true},
+        {"done so far", RULE_SUCCEEDED, false}, /* the line must end there */
+        {"", RULE_WARNING, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct text line = {rows[i].text, strlen(rows[i].text)};
+        const struct line_words words = line_words_of(line);
+        if (line_is(&words, rows[i].rule) != rows[i].is_on || rule_is_on(rows[i].rule, line) != rows[i].is_on)
+            fail_msg("'%s' and rule %s", rows[i].text, rules[rows[i].rule].name);
+        assert_true(words.lists == log_words_in(line.at, line.len, 0));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists),
         cmocka_unit_test(enough_ends_the_search),
+        cmocka_unit_test(rules_that_are_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
