@@ -46,6 +46,8 @@ static bool act(void *arg, const struct rule *rule, struct text line,
     struct pasted *p = arg;
     if (rule->reader == READ_GFX)
         scan_gfx_fact(&p->s, line, NULL);
+    if (rule->reader == READ_HOST_FILE)
+        p->names_host_file = true;
     return pasted_smi_read(p, rule->reader, line, takes);
 }
 
@@ -60,6 +62,7 @@ void pasted_to_facts(struct facts *facts, const char *data, size_t len, const ch
         p.s.line++;
         if (text_trim(line).len == 0)
             continue;
+        p.names_host_file = false;
         rules_line(&p.run, line);
         pasted_smi_line(&p, line);
         pasted_rocminfo_line(&p, line);

@@ -30,6 +30,7 @@ struct pasted {
     unsigned cards[PASTED_CARDS_MAX];
     unsigned cards_count;
     char sysfs_fact[SCAN_NAME_MAX]; /* waits for its number on the next line */
+    bool names_host_file; /* the line does: a file of sysfs, or "free -m" */
     /* free */
     char free_unit; /* 'k', 'm', 'g', 'b' after "free -m", 0 = guess */
     unsigned free_available_column;

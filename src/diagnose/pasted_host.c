@@ -131,7 +131,7 @@ static void sysfs(struct pasted *p, struct text line)
             sysfs_value(p, p->sysfs_fact, value);
         p->sysfs_fact[0] = '\0';
     }
-    for (size_t i = 0; i < COUNT(sysfs_files); i++) {
+    for (size_t i = 0; i < COUNT(sysfs_files) && p->names_host_file; i++) {
         if (!text_after(line, sysfs_files[i].file, &t))
             continue;
         char name[SCAN_NAME_MAX];
@@ -182,7 +182,7 @@ static void free_table(struct pasted *p, struct text line)
 {
     struct text t = text_trim(line), words[8], rest;
     size_t n = 0;
-    for (size_t i = 0; i < 4 && text_has(t, "free -"); i++) {
+    for (size_t i = 0; i < 4 && p->names_host_file; i++) {
         char command[] = {'f', 'r', 'e', 'e', ' ', '-', "kmgb"[i], '\0'};
         if (text_has(t, command) && !text_starts(t, "Mem:"))
             p->free_unit = "kmgb"[i];
@@ -224,9 +224,9 @@ static void ulimits(struct pasted *p, struct text line)
     };
     struct text v;
     uint64_t n;
+    struct text t = text_trim(line);
     for (size_t i = 0; i < COUNT(limits); i++) {
-        if (!text_starts(text_trim(line), limits[i].words) ||
-            !text_after(line, limits[i].option, &v))
+        if (!text_starts(t, limits[i].words) || !text_after(line, limits[i].option, &v))
             continue;
         v = text_trim(v);
         bool kib = text_has(line, "kbytes");
