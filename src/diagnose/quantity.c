@@ -51,9 +51,16 @@ static const struct {
 
 static bool is_letter(char c)
 {
-    return isalpha((unsigned char)c) || c == '_';
+    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
 }
 
+static bool is_same_letter(char a, char b)
+{
+    return ((a ^ b) | 0x20) == 0x20;
+}
+
+/* No word of the table is shorter. */
+#define ROLE_LETTERS_MIN 3
 #define ROLE_WORDS (sizeof role_words / sizeof role_words[0])
 _Static_assert(ROLE_WORDS <= 64, "a bit each");
 
@@ -70,9 +77,11 @@ static uint64_t rows_of(char letter)
 
 static enum quantity_role role_of(const char *word, size_t len)
 {
-    for (uint64_t rows = len > 0 ? rows_of(word[0]) : 0; rows != 0; rows &= rows - 1) {
+    for (uint64_t rows = len >= ROLE_LETTERS_MIN ? rows_of(word[0]) : 0; rows != 0; rows &= rows - 1) {
         int i = __builtin_ctzll(rows);
         const char *w = role_words[i].word;
+        if (!is_same_letter(w[1], word[1]) || !is_same_letter(w[2], word[2]))
+            continue;
         size_t n = strlen(w);
         bool whole = w[n - 1] == '$';
         n -= whole;
@@ -86,8 +95,9 @@ static enum quantity_role role_of(const char *word, size_t len)
  * itself. */
 static enum quantity_role role_of_name(const char *word, size_t len)
 {
-    bool is_compound = memchr(word, '_', len) != NULL && strncasecmp(word, "in_use", 6) != 0 &&
-                       strncasecmp(word, "max_", 4) != 0;
+    if (memchr(word, '_', len) == NULL)
+        return role_of(word, len);
+    bool is_compound = strncasecmp(word, "in_use", 6) != 0 && strncasecmp(word, "max_", 4) != 0;
     bool of_pieces = is_compound && role_of(word, len) == QUANTITY_LARGEST;
     if (of_pieces) /* "largest_free_block" is a free piece, "largest_alloc_size" is not */
         return memmem(word, len, "free", 4) != NULL ? QUANTITY_LARGEST : QUANTITY_NONE;
@@ -102,7 +112,7 @@ static enum quantity_role role_of_name(const char *word, size_t len)
         role = QUANTITY_RESERVED; /* "pool_held_MiB" */
     if (role == QUANTITY_NONE && is_compound) /* "alloc_mb" */
         role = role_of(word, (size_t)((const char *)memchr(word, '_', len) - word));
-    if (role == QUANTITY_LIMIT && len > 4 && memchr(word, '_', len) != NULL && strncasecmp(word, "max_", 4) == 0)
+    if (role == QUANTITY_LIMIT && len > 4 && strncasecmp(word, "max_", 4) == 0)
         role = QUANTITY_PEAK;
     return role;
 }
@@ -117,7 +127,7 @@ static bool is_memory_noun(const char *word, size_t len)
 {
     static const char *const nouns[] = {"vram", "mem", "memory", "gpu", "cl_mem"};
     for (size_t i = 0; i < sizeof nouns / sizeof nouns[0]; i++)
-        if (strlen(nouns[i]) == len && strncasecmp(word, nouns[i], len) == 0)
+        if (is_same_letter(nouns[i][0], word[0]) && strlen(nouns[i]) == len && strncasecmp(word, nouns[i], len) == 0)
             return true;
     return false;
 }
@@ -201,6 +211,15 @@ static bool is_name(struct text line, const char *begin, const char *end)
     return behind == 'x' || behind == '_' || (behind == '.' && end + 1 < last && isdigit((unsigned char)end[1]));
 }
 
+/* 0 = the whole is no unit of memory. */
+static double bytes_of_unit(struct text name)
+{
+    while (text_starts(name, "_"))
+        name = text_skip(name, 1);
+    double bytes = text_take_unit(&name, TEXT_SIZE_BINARY);
+    return name.len == 0 ? bytes : 0;
+}
+
 static double unit_factor(struct text *rest, enum quantity_unit *unit)
 {
     struct text size = *rest;
@@ -211,21 +230,17 @@ static double unit_factor(struct text *rest, enum quantity_unit *unit)
         *rest = text_skip(word, 1);
         return 1;
     }
-    /* text_take_size() knows the units: ask it for the size of 1 unit */
-    char one[24] = "1";
     size_t skipped = (size_t)(word.at - size.at), n = 0;
     while (n < word.len && n < 8 && is_letter(word.at[n]))
         n++;
     if (n == 0 || n >= 8 || skipped > 1 || (n < word.len && (word.at[n] == '=' || isdigit((unsigned char)word.at[n]))))
         return 1; /* in "12000 t=41s" t is the next name, "20261129T101929Z" is a time */
-    memcpy(one + 1, word.at, n);
-    int64_t bytes = 0;
-    struct text probe = {one, n + 1};
-    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
+    double bytes = bytes_of_unit(text_first(word, n));
+    if (bytes == 0)
         return 1;
     *unit = UNIT_BYTES;
     *rest = text_skip(word, n);
-    return (double)bytes;
+    return bytes;
 }
 
 /* "vram_used_MB", "GPU MEM(MiB)", "VRAM%": the unit at the end of a name. */
@@ -244,14 +259,11 @@ static double unit_of_name(struct text name, enum quantity_unit *unit)
         n++;
     if (n == 0 || n == last.len || n > 5)
         return 1;
-    char one[8] = "1";
-    int64_t bytes = 0;
-    memcpy(one + 1, last.at + last.len - n, n);
-    struct text probe = {one, n + 1};
-    if (!text_take_size(&probe, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &bytes) || probe.len > 0)
+    double bytes = bytes_of_unit(text_skip(last, last.len - n));
+    if (bytes == 0)
         return 1;
     *unit = UNIT_BYTES;
-    return (double)bytes;
+    return bytes;
 }
 
 /* "required_gb: 6.1": the unit stands in the name directly in front of the number. */
@@ -479,7 +491,10 @@ static bool read_columns(struct text line, char separator, struct quantity_heade
 
 bool quantity_has_wide_gaps(struct text line)
 {
-    return memmem(line.at, line.len, "  ", 2) != NULL || memchr(line.at, '\t', line.len) != NULL;
+    for (size_t i = 0; i < line.len; i++)
+        if (line.at[i] == '\t' || (line.at[i] == ' ' && i + 1 < line.len && line.at[i + 1] == ' '))
+            return true;
+    return false;
 }
 
 bool quantity_read_header(struct text line, struct quantity_header *ret)

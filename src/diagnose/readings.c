@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/readings.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "diagnose/log_words.h"
@@ -22,19 +21,25 @@ static bool has(const struct readings *r, uint64_t lists)
     return (r->words & lists) != 0;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 uint64_t readings_shape_of(struct text line)
 {
     uint64_t hash = 1469598103934665603u;
-    bool digits = false, blank = false;
-    for (size_t i = 0; i < line.len; i++) {
-        char c = line.at[i];
-        bool digit = isdigit((unsigned char)c) || (digits && (c == '.' || c == ','));
-        if ((digit && digits) || (c == ' ' && blank))
-            continue;
-        digits = digit;
-        blank = c == ' ';
+    for (size_t i = 0; i < line.len;) {
+        char c = line.at[i++];
+        if (is_digit(c)) {
+            while (i < line.len && (is_digit(line.at[i]) || line.at[i] == '.' || line.at[i] == ','))
+                i++;
+            c = '#';
+        }
+        while (c == ' ' && i < line.len && line.at[i] == ' ')
+            i++;
         c = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-        hash = (hash ^ (unsigned char)(digit ? '#' : c)) * 1099511628211u;
+        hash = (hash ^ (unsigned char)c) * 1099511628211u;
     }
     return hash;
 }

@@ -12,6 +12,12 @@
 #include <strings.h>
 
 #define LINE_USUAL_BYTES 512
+#define UNIT_LETTERS_MAX 6 /* "Mbytes" */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
 
 struct text text_tail(const char *data, size_t len, unsigned *ret_lines)
 {
@@ -56,14 +62,10 @@ static size_t rarest_of(const char *words, size_t n)
     return rarest;
 }
 
-/* glibc's memmem() fills a table at each call. For a single line that costs more than the
- * search. */
-const char *text_search(struct text in, const char *words, size_t n)
+const char *text_search_rare(struct text in, const char *words, size_t n)
 {
-    if (n == 0 || n > in.len)
-        return n == 0 ? in.at : NULL;
-    if (in.len > LINE_USUAL_BYTES)
-        return memmem(in.at, in.len, words, n);
+    if (n > in.len)
+        return NULL;
     size_t rarest = rarest_of(words, n);
     const char *at = in.at + rarest;
     for (const char *last = at + in.len - n; at <= last; at++) {
@@ -74,6 +76,15 @@ const char *text_search(struct text in, const char *words, size_t n)
             return at - rarest;
     }
     return NULL;
+}
+
+/* glibc's memmem() fills a table at each call. For a single line that costs more than the
+ * search. */
+const char *text_search(struct text in, const char *words, size_t n)
+{
+    if (n == 0 || n > in.len)
+        return n == 0 ? in.at : NULL;
+    return in.len > LINE_USUAL_BYTES ? memmem(in.at, in.len, words, n) : text_search_rare(in, words, n);
 }
 
 ptrdiff_t text_find(struct text in, const char *needle)
@@ -90,6 +101,14 @@ ptrdiff_t text_ifind(struct text in, const char *needle)
         if (tolower((unsigned char)in.at[i]) == first && strncasecmp(in.at + i, needle, n) == 0)
             return (ptrdiff_t)i;
     return -1;
+}
+
+struct text text_from_digit(struct text in)
+{
+    size_t n = 0;
+    while (n < in.len && !is_digit(in.at[n]))
+        n++;
+    return text_skip(in, n);
 }
 
 struct text text_lower(struct text in, char *out)
@@ -109,7 +128,7 @@ bool text_has(struct text in, const char *needle)
 bool text_has_digit(struct text in)
 {
     for (size_t i = 0; i < in.len; i++)
-        if (in.at[i] >= '0' && in.at[i] <= '9')
+        if (is_digit(in.at[i]))
             return true;
     return false;
 }
@@ -199,11 +218,6 @@ const char *text_copy(struct text in, char *out, size_t size)
     return out;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 bool text_take_u64(struct text *in, uint64_t *ret)
 {
     size_t n = 0;
@@ -258,15 +272,17 @@ static bool comma_is_thousands(struct text t, size_t digits_before, double befor
 static double take_digits(struct text *t, size_t *ret_count)
 {
     double value = 0;
-    for (*ret_count = 0; t->len > 0 && is_digit(t->at[0]); ++*ret_count) {
-        value = value * 10 + (t->at[0] - '0');
-        *t = text_skip(*t, 1);
-    }
+    size_t n = 0;
+    for (; n < t->len && is_digit(t->at[n]); n++)
+        value = value * 10 + (t->at[n] - '0');
+    *ret_count = n;
+    *t = text_skip(*t, n);
     return value;
 }
 
 bool text_take_real(struct text *in, double *ret)
 {
+    static const double ten_to[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     struct text t = *in;
     size_t digits;
     bool negative = text_starts(t, "-");
@@ -284,9 +300,9 @@ bool text_take_real(struct text *in, double *ret)
     }
     if (t.len > 1 && (t.at[0] == '.' || t.at[0] == ',') && is_digit(t.at[1])) {
         t = text_skip(t, 1);
-        struct text fraction = text_first(t, 15);
+        struct text fraction = text_first(t, sizeof ten_to / sizeof ten_to[0] - 1);
         double part = take_digits(&fraction, &digits);
-        value += part / pow(10, (double)digits);
+        value += part / ten_to[digits];
         (void)take_digits(&t, &digits);
     }
     *ret = negative ? -value : value;
@@ -294,11 +310,10 @@ bool text_take_real(struct text *in, double *ret)
     return true;
 }
 
-/* The factor of the unit at the front and its letters; 0 if the word is no unit. */
-static double take_unit(struct text *in, unsigned rule)
+double text_take_unit(struct text *in, unsigned rule)
 {
     static const struct {
-        const char *word;
+        char word[UNIT_LETTERS_MAX + 1];
         double si, binary;
     } units[] = {
         {"bytes", 1, 1},
@@ -331,10 +346,11 @@ static double take_unit(struct text *in, unsigned rule)
     size_t n = 0;
     while (n < in->len && n < 8 && isalpha((unsigned char)in->at[n]))
         n++;
-    if (n < in->len && isdigit((unsigned char)in->at[n]))
+    if (n == 0 || n > UNIT_LETTERS_MAX || (n < in->len && isdigit((unsigned char)in->at[n])))
         return 0; /* "20261129T101929Z" is a time */
-    for (size_t i = 0; n > 0 && i < sizeof units / sizeof units[0]; i++) {
-        if (strlen(units[i].word) == n && strncasecmp(units[i].word, in->at, n) == 0) {
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (((units[i].word[0] ^ in->at[0]) | 0x20) == 0x20 && units[i].word[n] == '\0' &&
+            strncasecmp(units[i].word, in->at, n) == 0) {
             *in = text_skip(*in, n);
             return (rule & TEXT_SIZE_BINARY) != 0 ? units[i].binary : units[i].si;
         }
@@ -353,7 +369,7 @@ bool text_take_size(struct text *in, unsigned rule, int64_t *ret)
     struct text behind = t;
     while (behind.len > 0 && (is_space(behind.at[0]) || behind.at[0] == '_'))
         behind = text_skip(behind, 1); /* a UI may have wrapped between number and unit */
-    double unit = take_unit(&behind, rule);
+    double unit = text_take_unit(&behind, rule);
     if (unit == 0 && (rule & TEXT_SIZE_NEEDS_UNIT) != 0)
         return false;
     number *= unit != 0 ? unit : 1;

@@ -30,11 +30,15 @@ bool text_next_line(struct text *rest, struct text *ret_line);
 
 /* Offset of `needle` (a C string), or -1. text_ifind() ignores ASCII case. */
 const char *text_search(struct text in, const char *words, size_t n); /* or NULL */
+/* Faster in a long text, if the words have a byte that few texts have. */
+const char *text_search_rare(struct text in, const char *words, size_t n);
 ptrdiff_t text_find(struct text in, const char *needle);
 ptrdiff_t text_ifind(struct text in, const char *needle);
 bool text_has(struct text in, const char *needle);
 bool text_equals(struct text in, const char *s);
 bool text_has_digit(struct text in);
+/* Without what is in front of its first digit. */
+struct text text_from_digit(struct text in);
 
 /* Lower case of `in`, in `out` of at least in.len bytes. Then text_find() can be used, which is ten
  * times as fast as text_ifind(). */
@@ -88,6 +92,9 @@ enum text_size_rule {
     TEXT_SIZE_BINARY = 1,     /* "GB" is 2^30, as most programs mean it */
     TEXT_SIZE_NEEDS_UNIT = 2, /* a bare number is no size */
 };
+
+/* The bytes of the unit at the front; 0: the word is no unit. */
+double text_take_unit(struct text *in, unsigned rule);
 
 /* "1.50 GiB", "20971520 bytes", "512MB", "7,4 Gi", "1234": bytes, rounded; saturating. */
 bool text_take_size(struct text *in, unsigned rule, int64_t *ret);

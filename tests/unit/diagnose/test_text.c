@@ -108,6 +108,36 @@ static void sizes(void **state)
     assert_false(text_parse_size("2 GB of", 7, &value));
 }
 
+static void units(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned rule;
+        double bytes;
+        size_t rest;
+    } rows[] = {
+        {"GiB of", TEXT_SIZE_BINARY, 0x1p30, 3}, {"GB", TEXT_SIZE_BINARY, 0x1p30, 0}, {"GB", TEXT_SIZE_SI, 1e9, 0},
+        {"mbytes", TEXT_SIZE_SI, 0x1p20, 0},     {"bytes", TEXT_SIZE_SI, 1, 0},       {"b", TEXT_SIZE_SI, 1, 0},
+        {"byt", TEXT_SIZE_SI, 0, 3},             {"bytess", TEXT_SIZE_SI, 0, 6},      {"Mbytess", TEXT_SIZE_SI, 0, 7},
+        {"GiB2", TEXT_SIZE_SI, 0, 4},            {"", TEXT_SIZE_SI, 0, 0},            {"xiB", TEXT_SIZE_SI, 0, 3},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct text t = of(rows[i].text);
+        assert_true(text_take_unit(&t, rows[i].rule) == rows[i].bytes);
+        assert_int_equal(t.len, rows[i].rest);
+    }
+}
+
+static void digits(void **state)
+{
+    (void)state;
+    assert_true(text_equals(text_from_digit(of("ab 12 c3")), "12 c3"));
+    assert_true(text_equals(text_from_digit(of("0")), "0"));
+    assert_int_equal(text_from_digit(of("none")).len, 0);
+    assert_int_equal(text_from_digit(of("")).len, 0);
+}
+
 static void tails(void **state)
 {
     unsigned lines = 9;
@@ -139,6 +169,8 @@ static void searches(void **state)
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
             assert_ptr_equal(text_search((struct text){text, len}, words[i], strlen(words[i])),
                              memmem(text, len, words[i], strlen(words[i])));
+        assert_ptr_equal(text_search_rare((struct text){text, len}, "xend", 4), len > 3 ? text + len - 4 : NULL);
+        assert_null(text_search_rare((struct text){text, len}, "endx", 4));
         memset(text + len - 3, 'x', 3);
     }
     assert_null(text_search((struct text){"", 0}, "a", 1));
@@ -150,6 +182,8 @@ int main(void)
         cmocka_unit_test(reals),
         cmocka_unit_test(hexadecimals),
         cmocka_unit_test(sizes),
+        cmocka_unit_test(units),
+        cmocka_unit_test(digits),
         cmocka_unit_test(tails),
         cmocka_unit_test(searches),
     };
