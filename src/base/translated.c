@@ -116,6 +116,15 @@ static bool fits(const struct phrase *p, const char *text, size_t len, size_t at
     return is_whole_word(text, len, at, at + p->len);
 }
 
+size_t translated_may_begin(const char *text, size_t len, size_t at)
+{
+    if (phrase_count == 0)
+        index_rows();
+    while (at + BEGIN_BYTES <= len && !*begin_of(text + at))
+        at++;
+    return at + BEGIN_BYTES <= len ? at : len;
+}
+
 bool translated_at(const char *text, size_t len, size_t at, struct translated *ret)
 {
     const struct phrase *best = NULL;

@@ -15,6 +15,8 @@ struct translated {
     size_t english_len;
 };
 
+/* The first place from `at` where one may begin; `len` = none. */
+size_t translated_may_begin(const char *text, size_t len, size_t at);
 /* Does a translated message begin at text[at]? The longest one. */
 bool translated_at(const char *text, size_t len, size_t at, struct translated *ret);
 

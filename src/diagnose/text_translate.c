@@ -12,7 +12,7 @@ char *text_translate(const char *data, size_t len, size_t *ret_len)
     struct translated found;
     size_t copied = 0;
     bool any = false;
-    for (size_t at = 0; at < len;) {
+    for (size_t at = 0; (at = translated_may_begin(data, len, at)) < len;) {
         if (!translated_at(data, len, at, &found)) {
             at++;
             continue;

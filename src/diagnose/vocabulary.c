@@ -25,6 +25,7 @@
  * the call counts less. */
 #define SAYS_ENOUGH 2.0F
 #define CALL_COUNTS 0.5F
+#define STANDING_ALONE_MIN 10 /* digits of a number that is a code without a word before it */
 
 struct hit {
     const struct code *code;
@@ -47,7 +48,7 @@ struct word {
     char folded[WORD_MAX];
     size_t folded_len;
     uint32_t hash;
-    bool upper, lower, underscore;
+    bool underscore;
 };
 
 /* The state of reading one line. */
@@ -63,9 +64,20 @@ struct line {
     struct text call;
 };
 
+/* A byte of a word in lower case; 0 = of no word. */
+static const char lower_of[256] = {
+    ['_'] = '_', ['0'] = '0', ['1'] = '1', ['2'] = '2', ['3'] = '3', ['4'] = '4', ['5'] = '5', ['6'] = '6', ['7'] = '7',
+    ['8'] = '8', ['9'] = '9', ['a'] = 'a', ['b'] = 'b', ['c'] = 'c', ['d'] = 'd', ['e'] = 'e', ['f'] = 'f', ['g'] = 'g',
+    ['h'] = 'h', ['i'] = 'i', ['j'] = 'j', ['k'] = 'k', ['l'] = 'l', ['m'] = 'm', ['n'] = 'n', ['o'] = 'o', ['p'] = 'p',
+    ['q'] = 'q', ['r'] = 'r', ['s'] = 's', ['t'] = 't', ['u'] = 'u', ['v'] = 'v', ['w'] = 'w', ['x'] = 'x', ['y'] = 'y',
+    ['z'] = 'z', ['A'] = 'a', ['B'] = 'b', ['C'] = 'c', ['D'] = 'd', ['E'] = 'e', ['F'] = 'f', ['G'] = 'g', ['H'] = 'h',
+    ['I'] = 'i', ['J'] = 'j', ['K'] = 'k', ['L'] = 'l', ['M'] = 'm', ['N'] = 'n', ['O'] = 'o', ['P'] = 'p', ['Q'] = 'q',
+    ['R'] = 'r', ['S'] = 's', ['T'] = 't', ['U'] = 'u', ['V'] = 'v', ['W'] = 'w', ['X'] = 'x', ['Y'] = 'y', ['Z'] = 'z',
+};
+
 static bool is_word(char c)
 {
-    return isalnum((unsigned char)c) || c == '_';
+    return lower_of[(unsigned char)c] != '\0';
 }
 
 static struct text first_word(struct text rest, struct word *w)
@@ -73,16 +85,13 @@ static struct text first_word(struct text rest, struct word *w)
     size_t n = 0;
     w->hash = VOCABULARY_HASH;
     w->folded_len = 0;
-    w->upper = w->lower = w->underscore = false;
-    for (; n < rest.len && is_word(rest.at[n]); n++) {
-        char c = rest.at[n];
-        w->upper |= c >= 'A' && c <= 'Z';
-        w->lower |= c >= 'a' && c <= 'z';
+    w->underscore = false;
+    for (; n < rest.len && lower_of[(unsigned char)rest.at[n]] != '\0'; n++) {
+        char c = lower_of[(unsigned char)rest.at[n]];
         if (c == '_') {
             w->underscore = true;
             continue;
         }
-        c = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
         w->hash = vocabulary_hash(w->hash, c);
         if (w->folded_len < WORD_MAX)
             w->folded[w->folded_len++] = c;
@@ -200,7 +209,8 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
 {
     char digits[24];
     char *end = NULL;
-    if (w->text.len >= sizeof digits || w->underscore)
+    bool may_stand_alone = w->text.len >= STANDING_ALONE_MIN;
+    if (w->text.len >= sizeof digits || w->underscore || (l->domain.len == 0 && !may_stand_alone))
         return;
     text_copy(w->text, digits, sizeof digits);
     int64_t n = (int64_t)strtoull(digits, &end, 0);
@@ -222,7 +232,7 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
                                             sign[-1] == '(' || sign[-1] == '=');
     const struct code *c = NULL;
     n = negative ? -n : n;
-    if (stands_alone(n))
+    if (may_stand_alone && stands_alone(n))
         c = vocabulary_number((struct text){"windows", 7}, (int64_t)(uint32_t)n);
     else if (l->domain.len > 0 && (l->domain_is_before || code_may_follow(l->previous) || arrow) && w->text.len <= 11 &&
              (l->domain_is_code || line_has(l, LOG_WORDS_CODE_FAILED))) /* not "ROCm 6" */
@@ -235,13 +245,18 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
  * if it is written like an identifier. */
 static bool is_written_as_code(const struct word *w, const struct code *c, enum word_kind kind)
 {
-    bool capitals = w->upper && !w->lower;
+    bool upper = false, lower = false;
+    for (size_t i = 0; i < w->text.len; i++) {
+        upper |= isupper((unsigned char)w->text.at[i]) != 0;
+        lower |= islower((unsigned char)w->text.at[i]) != 0;
+    }
+    bool capitals = upper && !lower;
     if (text_equals(c->domain, "errno") || text_equals(c->domain, "signal"))
         return capitals;
     if (kind != WORD_BARE)
         return true;
     return (capitals && (w->underscore || w->text.len >= 13)) ||
-           (w->lower && w->upper && w->text.len >= 9 &&
+           (lower && upper && w->text.len >= 9 &&
             (text_starts(w->text, "Error") || !isspace((unsigned char)w->text.at[-1])));
 }
 
