@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/readings.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "diagnose/log_words.h"
