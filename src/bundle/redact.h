@@ -73,8 +73,9 @@ void redactor_reserve(struct redactor *, const char *text, size_t len);
  * value gives them away. Call it for all texts before redact_text(). 0 or -ENOMEM. */
 int redactor_learn(struct redactor *, const char *text, size_t len);
 int redactor_learn_json(struct redactor *, const struct cJSON *document);
-/* Learns the value of a variable or an option, whole, if the name asks for a secret. 0 or -ENOMEM. */
-int redactor_learn_value(struct redactor *, const char *name, const char *value);
+/* Learns from the arguments of a command, or from one entry of an environment ("NAME=value"), NULL-terminated: a value that
+ * is hidden to the end of its argument is hidden everywhere, with its blanks. 0 or -ENOMEM. */
+int redactor_learn_arguments(struct redactor *, const char *const *arguments);
 /* Learns from the memory map of a process which libraries are public: those of the system, and Python's own. The names of
  * their functions stay where a frame of a stack names both. 0 or -ENOMEM. */
 int redactor_learn_maps(struct redactor *, const char *maps, size_t len);

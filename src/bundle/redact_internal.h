@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "bundle/redact_rules.h"
 
 struct redact_text {
@@ -86,6 +87,11 @@ bool redact_is_given_name(const struct redactor *, const char *name, size_t len)
 /* redact_search.c: finds everything private in the text; the spans are settled. 0 or -ENOMEM. */
 int redact_search(struct redactor *, const struct redact_text *t, bool learning,
                   struct redact_spans *out);
+/* How a text stands: as it is; with cut tokens joined, or as the bytes of a dump; as arguments that NULs part. */
+enum redact_form { REDACT_FORM_TEXT, REDACT_FORM_FOLDED, REDACT_FORM_ARGUMENTS };
+/* redact_search.c: adds what the rules and the known names find in a text of that form. 0 or -ENOMEM. */
+int redact_search_form(struct redactor *, const struct redact_text *t, bool learning, enum redact_form form,
+                       struct redact_spans *out);
 /* redact_record.c: adds what the rules "in-record" find on lines that are records about somebody. Sorts the spans. 0 or
  * -ENOMEM. */
 int redact_records(const struct redactor *, const struct redact_text *t, struct redact_spans *out);
@@ -98,13 +104,34 @@ void redact_apply(struct redactor *, const struct redact_text *t, const struct r
 int redact_learn_span(struct redactor *, const struct redact_text *t,
                       const struct redact_span *span);
 
-/* redact_names.c: from now on, looks everywhere for what is the value of a variable or an option that asks for a secret, with
- * its blanks and quotes. 0 or -ENOMEM. */
-int redact_learn_whole(struct redactor *, const char *value, size_t len, const char *label);
+/* redact_names.c: from now on, looks everywhere for a value whose end is known, with its blanks and quotes. 0 or -ENOMEM. */
+int redact_learn_whole(struct redactor *, enum redact_kind kind, const char *value, size_t len, const char *label);
 /* redact_spelled.c: the value as JSON, JSON in JSON, an address, a form and HTML spell it (way 0 to 4); its length,
  * 0 = too long. */
 #define REDACT_SPELLINGS 5u
 size_t redact_spelled(unsigned way, const char *value, size_t len, char *out, size_t size);
+
+/* --- redact_arguments.c, redact_parted.c: arguments, whose ends are known --- */
+
+/* Has the name a word of names that ask for a secret? */
+bool redact_may_ask(const char *name, size_t len);
+/* Does a rule hide such a value behind the name ("--password", "SMTP_PASSWORD")? The value itself may have blanks and quotes,
+ * at which a rule for texts would end. 1 with the rule's span, 0, -errno. */
+int redact_asks_for_secret(struct redactor *, const char *name, const char *value, struct redact_span *ret);
+/* Adds what is hidden to the end of its argument, and drops guesses in arguments of technical words. 0 or -ENOMEM. */
+int redact_arguments(struct redactor *, const struct redact_text *t, bool learning, struct redact_spans *out);
+
+struct redact_parted_line {
+    size_t at, from, len; /* its place in the parted text and in the text */
+};
+struct redact_parted {
+    struct buf text; /* copies of lines, in which NULs part the arguments */
+    struct redact_parted_line *lines;
+    size_t count, capacity;
+};
+/* 0 or -ENOMEM. */
+int redact_part(const struct redact_text *t, struct redact_parted *ret);
+void redact_parted_release(struct redact_parted *parted);
 
 /* --- redact_fold.c: tokens that were cut in two --- */
 

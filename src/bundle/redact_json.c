@@ -125,6 +125,10 @@ static int search_named(const struct walk *w, const char *name, const char *valu
     size_t at = strlen(name) + 1;
     size_t next = 0;
     int e = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, w->learning, &spans);
+    if (e == 0 && name[0] == '-') {
+        const struct redact_text argument = {t.p, t.len + 1}; /* with the NUL that ends it */
+        e = redact_arguments(w->redactor, &argument, w->learning, &spans);
+    }
     redact_spans_sort(&spans);
     if (e == 0)
         take_piece(&found, &spans, &next, at, strlen(value));
@@ -141,58 +145,6 @@ static int search_named(const struct walk *w, const char *name, const char *valu
     free(found.list);
     buf_release(&line);
     return e;
-}
-
-/* A letter and a digit: behind some names ("--token") only such a value is a secret. */
-static bool has_letter_and_digit(const char *value)
-{
-    return strlen(value) >= 8 && strpbrk(value, "0123456789") != NULL &&
-           strpbrk(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != NULL;
-}
-
-/* "$NAME", "${NAME}", "%NAME%" */
-static bool is_variable(const char *value, size_t len)
-{
-    static const char name[] = "{}_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    return (value[0] == '$' && value[1 + strspn(value + 1, name)] == '\0') ||
-           (value[0] == '%' && len > 1 && strchr(value + 1, '%') == value + len - 1);
-}
-
-/* None, a variable, a path, a mask: no value. */
-static bool is_no_value(const char *value)
-{
-    static const char *const words[] = {"none", "null", "nil", "true", "false", "yes", "no", "unset", "default", "unknown"};
-    size_t len = strlen(value);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcasecmp(value, words[i]) == 0)
-            return true;
-    return len <= 3 || value[strspn(value, "*.xX-")] == '\0' || value[0] == '/' || value[0] == '~' || is_variable(value, len) ||
-           (value[0] == '<' && strchr(value, '>') == value + len - 1);
-}
-
-/* Does a rule hide such a value behind the name ("--password", "SMTP_PASSWORD")? The value itself may have blanks and quotes,
- * at which a rule for texts would end. 1 with the rule's span, 0, -errno. */
-static int asks_for_secret(const struct walk *w, const char *name, const char *value, struct redact_span *ret)
-{
-    static const char *const words[] = {"pass", "pwd", "secret", "token", "key", "cred", "auth", "mnemonic", "psk"};
-    const char *any = has_letter_and_digit(value) ? "tulip7wagon42" : "tulipwagon"; /* say nothing themselves */
-    struct buf line = BUF_INIT;
-    struct redact_spans spans = {0};
-    bool found = false;
-    for (size_t i = 0; !found && i < sizeof words / sizeof words[0]; i++)
-        found = strcasestr(name, words[i]) != NULL;
-    if (!found || is_no_value(value))
-        return 0;
-    buf_printf(&line, "%s=%s", name, any);
-    const struct redact_text t = {buf_str(&line), line.len};
-    int r = buf_failed(&line) ? -ENOMEM : redact_search(w->redactor, &t, false, &spans);
-    for (size_t i = 0; r == 0 && i < spans.count; i++) {
-        *ret = spans.list[i];
-        r = ret->kind == REDACT_SECRET && ret->rule != NULL && ret->from == strlen(name) + 1;
-    }
-    free(spans.list);
-    buf_release(&line);
-    return r;
 }
 
 static int set_string(cJSON *item, const struct buf *text)
@@ -237,14 +189,14 @@ static int redact_value(const struct walk *w, const struct place *place, cJSON *
     struct redact_span whole = {0};
     const char *of_list = name == NULL && place->parent != NULL ? place->parent->string : NULL;
     if (r == 0 && (name != NULL || of_list != NULL) && cJSON_IsString(item))
-        r = asks_for_secret(w, name != NULL ? name : of_list, value, &whole); /* also {"api_keys": ["...", "..."]} */
+        r = redact_asks_for_secret(w->redactor, name != NULL ? name : of_list, value, &whole); /* also {"api_keys": ["...", "..."]} */
     if (r > 0) {
         whole.from = 0;
         whole.to = t.len;
         redact_spans_add(spans, whole);
         r = spans->failed;
         if (r == 0 && w->learning)
-            r = redact_learn_whole(w->redactor, value, t.len, whole.label);
+            r = redact_learn_whole(w->redactor, REDACT_SECRET, value, t.len, whole.label);
     }
     if (r == 0 && w->learning)
         return learn_spans(w, &t, spans);
@@ -395,12 +347,4 @@ int redactor_learn_json(struct redactor *redactor, const struct cJSON *document)
 {
     const struct walk w = {redactor, NULL, true};
     return walk(&w, &(struct place){0}, (cJSON *)(uintptr_t)document); /* learning alters nothing */
-}
-
-int redactor_learn_value(struct redactor *redactor, const char *name, const char *value)
-{
-    const struct walk w = {redactor, NULL, true};
-    struct redact_span span = {0};
-    int r = asks_for_secret(&w, name, value, &span);
-    return r > 0 ? redact_learn_whole(redactor, value, strlen(value), span.label) : r;
 }

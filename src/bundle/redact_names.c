@@ -333,19 +333,29 @@ static int learn_spelled(struct redactor *r, const char *value, size_t len, cons
 }
 
 /* One word of letters alone may be any word, and a number any number. */
-int redact_learn_whole(struct redactor *r, const char *value, size_t len, const char *label)
+static bool is_worth_whole(const char *value, size_t len)
 {
     size_t letters = 0, digits = 0;
     for (size_t i = 0; i < len; i++) {
         letters += isalpha((unsigned char)value[i]) != 0;
         digits += isdigit((unsigned char)value[i]) != 0;
     }
-    if (len < SECRET_LEARNED_MIN || len > SECRET_LEARNED_MAX || letters == len || digits == len ||
-        r->literals >= LITERALS_MAX)
+    return len >= SECRET_LEARNED_MIN && len <= SECRET_LEARNED_MAX && letters < len && digits < len;
+}
+
+int redact_learn_whole(struct redactor *r, enum redact_kind kind, const char *value, size_t len, const char *label)
+{
+    size_t known = r->count;
+    if (!is_worth_whole(value, len) || r->literals >= LITERALS_MAX)
         return 0;
-    struct redact_name *name = redact_name_of(r, REDACT_SECRET, value, len);
+    struct redact_name *name = redact_name_of(r, kind, value, len);
     if (make_literal(r, name) < 0)
         return -ENOMEM;
+    if (kind != REDACT_SECRET) {
+        name->learned = true;
+        redact_numbers_back(r, known);
+        return 0;
+    }
     if (name->label != NULL)
         return 0;
     name->label = label;

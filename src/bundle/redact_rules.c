@@ -375,6 +375,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->measured = true;
     else if (strcmp(key, "in-record") == 0)
         rule->in_record = true;
+    else if (strcmp(key, "in-argument") == 0)
+        rule->in_argument = true;
     else if (strcmp(key, "bits") == 0)
         rule->bits = strtod(value, NULL);
     else if (strcmp(key, "run") == 0)

@@ -69,6 +69,7 @@ struct redact_rule {
     bool record_full; /* the same, if it finds several words */
     bool measured;   /* also tried on files that we measured (redactor_measured()) */
     bool in_record;  /* tried on such lines only */
+    bool in_argument; /* tried on arguments that NULs part (redact_arguments.c), and only there */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     enum redact_known unless_known; /* only what is not in this vocabulary is hidden */

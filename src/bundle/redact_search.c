@@ -38,7 +38,8 @@ struct search {
     uint64_t *work;
     size_t line_from, line_to; /* of the last hit */
     size_t unknown;            /* the first unknown word at or after the beginning of that line */
-    bool learning, folded;
+    bool learning;
+    enum redact_form form;
     uint64_t deadline_ns;
     unsigned asked;
     bool late;
@@ -118,7 +119,10 @@ static void on_keyword(struct search *s, size_t index, size_t from, size_t to)
     if (from < s->done[index] || (s->learning && !rule->learn))
         return;
     /* Parts of two joined lines may look like an unknown word. */
-    if (rule->unless_known != KNOWN_NONE && (s->folded || s->r->is_guessed || (s->r->is_measured && !rule->measured)))
+    bool guesses = s->form == REDACT_FORM_TEXT || rule->in_argument;
+    if (rule->in_argument && s->form != REDACT_FORM_ARGUMENTS)
+        return;
+    if (rule->unless_known != KNOWN_NONE && (!guesses || s->r->is_guessed || (s->r->is_measured && !rule->measured)))
         return;
     find_line(s, from);
     if (is_of_sentences(rule) && !rule->across && !has_unknown_word(s)) {
@@ -463,10 +467,12 @@ static bool keeps_any(const struct redactor *r)
     return any;
 }
 
-static int search_once(struct redactor *r, const struct redact_text *t, bool learning, bool folded,
+int redact_search_form(struct redactor *r, const struct redact_text *t, bool learning, enum redact_form form,
                        struct redact_spans *out)
 {
-    struct search s = {.r = r, .t = t, .out = out, .learning = learning, .folded = folded};
+    if ((r->scan == NULL || (r->scan_stale && !learning)) && make_scan(r) < 0)
+        return -ENOMEM;
+    struct search s = {.r = r, .t = t, .out = out, .learning = learning, .form = form};
     s.deadline_ns = cpu_ns() + CPU_FLOOR_NS + (uint64_t)t->len * CPU_NS_PER_BYTE;
     s.done = calloc(r->rules->count, sizeof *s.done);
     s.work = calloc(r->rules->count, sizeof *s.work);
@@ -479,7 +485,7 @@ static int search_once(struct redactor *r, const struct redact_text *t, bool lea
                      (!learning || rule->learn))
                 redact_rule_find(r->rules, rule, t->p, t->len, 0, t->len, out);
         }
-        if (!folded && !learning && !r->is_measured && !r->is_guessed)
+        if (form == REDACT_FORM_TEXT && !learning && !r->is_measured && !r->is_guessed)
             on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
         if (keeps_any(r))
@@ -502,7 +508,7 @@ static int search_folded(struct redactor *r, const struct redact_text *t, bool l
     if (e < 0 || folded.len == 0)
         return e;
     const struct redact_text third = {folded.p, folded.len};
-    e = search_once(r, &third, learning, true, &more);
+    e = redact_search_form(r, &third, learning, REDACT_FORM_FOLDED, &more);
     for (size_t i = 0; e == 0 && i < more.count; i++) {
         struct redact_span span = more.list[i];
         if (learning && span.rule != NULL && span.rule->learn)
@@ -524,7 +530,7 @@ static int search_dump(struct redactor *r, const struct redact_text *t, bool lea
     if (e < 0 || dump.len == 0)
         return e;
     const struct redact_text fourth = {dump.p, dump.len};
-    e = search_once(r, &fourth, learning, true, &more);
+    e = redact_search_form(r, &fourth, learning, REDACT_FORM_FOLDED, &more);
     for (size_t i = 0; e == 0 && i < more.count; i++) {
         const struct redact_span *span = &more.list[i];
         if (span->kind != REDACT_SECRET)
@@ -543,16 +549,14 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
                   struct redact_spans *out)
 {
     bool failed = false;
-    if ((r->scan == NULL || (r->scan_stale && !learning)) && make_scan(r) < 0)
-        return -ENOMEM;
-    int e = search_once(r, t, learning, false, out);
+    int e = redact_search_form(r, t, learning, REDACT_FORM_TEXT, out);
     char *plain = e == 0 ? redact_unescaped(t, &failed) : NULL;
     if (plain != NULL) {
         /* This search adds to the first and does not replace it: it takes the "\n" in
          * "C:\Users\nora" for a line end. */
         const struct redact_text second = {plain, t->len};
         struct redact_spans more = {0};
-        e = search_once(r, &second, learning, false, &more);
+        e = redact_search_form(r, &second, learning, REDACT_FORM_TEXT, &more);
         for (size_t i = 0; e == 0 && i < more.count; i++) {
             const struct redact_span *span = &more.list[i];
             if (memmem(t->p + span->from, span->to - span->from, REDACT_ITEMS,
@@ -566,6 +570,8 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
         e = search_folded(r, t, learning, out);
     if (e == 0)
         e = search_dump(r, t, learning, out);
+    if (e == 0)
+        e = redact_arguments(r, t, learning, out);
     if (e == 0)
         e = failed ? -ENOMEM : out->failed;
     bool more = !learning && !r->is_measured && !r->is_guessed && !keeps_any(r);

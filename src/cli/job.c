@@ -163,30 +163,12 @@ int job_judge_clean(struct job *job, struct facts **ret_judged, struct rc_err *e
     return r;
 }
 
-/* "NAME=value", "--option=value" */
-static int learn_pair(struct job *job, const char *pair)
-{
-    const char *sign = strchr(pair, '=');
-    char name[128];
-    if (sign == NULL || sign == pair || (size_t)(sign - pair) >= sizeof name)
-        return 0;
-    (void)snprintf(name, sizeof name, "%.*s", (int)(sign - pair), pair);
-    return redactor_learn_value(job->redactor, name, sign + 1);
-}
-
 /* The end of a value is known here: a password may have blanks and quotes. */
 static int learn_values(struct job *job, const char *const *environ_list)
 {
-    int r = 0;
+    int r = redactor_learn_arguments(job->redactor, job->ctx.argv);
     for (const char *const *entry = environ_list; r == 0 && *entry != NULL; entry++)
-        r = learn_pair(job, *entry);
-    for (const char *const *word = job->ctx.argv; r == 0 && word[0] != NULL; word++) {
-        if (word[0][0] != '-')
-            continue;
-        r = learn_pair(job, word[0]);
-        if (r == 0 && word[1] != NULL)
-            r = redactor_learn_value(job->redactor, word[0], word[1]);
-    }
+        r = redactor_learn_arguments(job->redactor, (const char *const[]){*entry, NULL});
     return r;
 }
 

@@ -22,6 +22,8 @@
 #include "bundle/redact.h"
 #include "redact_help.h"
 
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the forms of a list */
+
 static void test_examples(void **state)
 {
     (void)state;
@@ -381,7 +383,7 @@ static void test_json_hides_secrets_whole(void **state)
         "[\"x\",\"--password\",\"Tr0ub4dor&3 x9!kQpp\",\"--token\",\"x'tail0fit99\",\"--secret\",\"<angle>rest6\","
         "\"--sort-key\",\"col7 name8\",\"--max-tokens\",\"512\"]";
     static const char want[] =
-        "[\"x\",\"--password\",\"<secret:named>\",\"--token\",\"<secret:named-odd>\",\"--secret\",\"<secret:named>\","
+        "[\"x\",\"--password\",\"<secret:named>\",\"--token\",\"<secret:flag-odd>\",\"--secret\",\"<secret:named>\","
         "\"--sort-key\",\"col7 name8\",\"--max-tokens\",\"512\"]";
     struct redactor *r = redactor_new();
     cJSON *doc = cJSON_Parse(in);
@@ -391,6 +393,75 @@ static void test_json_hides_secrets_whole(void **state)
     free(out);
     cJSON_Delete(doc);
     redactor_free(r);
+}
+
+/* An argument of several words is hidden as a whole, or stays as a whole: in a list, in a shell's line and in Python's list. What
+ * was learned there is hidden where blanks join the arguments. */
+static void test_arguments_as_a_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *shown;
+    } rows[] = {
+        {"-e", "DB_PASSWORD=violet ladder under moss", "DB_PASSWORD=<secret:named>"},
+        {"-v", "--env=API_KEY=correct pony battery clip", "--env=API_KEY=<secret:named>"},
+        {"now", "password:Kx7pQ2 of the page", "password:<secret:named>"},
+        {"--password", "my otter is striped", "<secret:named>"},
+        {"--token", "rose under the whistle", "<secret:argument>"},
+        {"--author", "Mary of the hill", "<user1>"},
+        {"--name", "mary of the hill", "<user1>"},
+        {"-v", "patient.name=mary of the hill", "patient.name=<user1>"},
+        {"--comment", "ask pedro whether it is his", "<text: 27 characters>"},
+        {"--model-name", "Llama 3 8B", NULL},
+        {"--run-name", "lr 1e-4 bs 32", NULL},
+        {"--device-name", "AMD Radeon RX 7900 XTX", NULL},
+        {"--sort-key", "name desc", NULL},
+        {"--description", "fix the loss scale of the run", NULL},
+        {"-e", "PYTORCH_HIP_ALLOC_CONF=expandable_segments:True, max_split_size_mb:64", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *shown = rows[i].shown != NULL ? rows[i].shown : rows[i].value;
+        const char *const argv[] = {"run", rows[i].option, rows[i].value, "--n", NULL};
+        static const char *const forms[] = {"[\"run\",\"%s\",\"%s\",\"--n\"]", "run %s '%s' --n", "['run', '%s', '%s', '--n']"};
+        char in[200], want[200];
+        for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) {
+            struct redactor *r = redactor_new();
+            (void)snprintf(in, sizeof in, forms[k], rows[i].option, rows[i].value);
+            (void)snprintf(want, sizeof want, forms[k], rows[i].option, shown);
+            RC_AUTO_FREE char *out = redacted(r, in);
+            assert_string_equal(out, want);
+            redactor_free(r);
+        }
+        struct redactor *r = redactor_new();
+        cJSON *list = cJSON_CreateStringArray(argv, 4);
+        assert_int_equal(redactor_learn_arguments(r, argv), 0);
+        (void)snprintf(in, sizeof in, "12 ? R run %s %s --n", rows[i].option, rows[i].value);
+        RC_AUTO_FREE char *joined = redacted(r, in);
+        const char *words = strrchr(rows[i].value, ' ');
+        if ((strstr(joined, words) == NULL) != (rows[i].shown != NULL))
+            fail_msg("%s", joined);
+        assert_int_equal(redact_json(r, list, NULL), 0);
+        assert_string_equal(cJSON_GetArrayItem(list, 2)->valuestring, shown);
+        cJSON_Delete(list);
+        redactor_free(r);
+    }
+}
+
+/* A line of a shell within an argument goes on behind a value. */
+static void test_scripts_in_arguments(void **state)
+{
+    (void)state;
+    struct redactor *r = redactor_new();
+    RC_AUTO_FREE char *out = redacted(r, "['sh', '-c', 'API_KEY=Kx7pQ2mV9 python3 train.py --lr 1e-4']");
+    assert_string_equal(out, "['sh', '-c', 'API_KEY=<secret:named> python3 train.py --lr 1e-4']");
+    redactor_free(r);
+}
+
+static int learn_variable(struct redactor *r, const char *name, const char *value)
+{
+    char entry[80];
+    (void)snprintf(entry, sizeof entry, "%s=%s", name, value);
+    return redactor_learn_arguments(r, (const char *const[]){entry, NULL});
 }
 
 /* ... also as JSON, an address or HTML spells it. */
@@ -403,7 +474,7 @@ static void test_values_are_known_in_other_spellings(void **state)
     for (size_t i = 0; i < sizeof spelled / sizeof spelled[0]; i++) {
         char text[120];
         struct redactor *r = redactor_new();
-        assert_int_equal(redactor_learn_value(r, "SMTP_PASSWORD", value), 0);
+        assert_int_equal(learn_variable(r, "SMTP_PASSWORD", value), 0);
         (void)snprintf(text, sizeof text, "loss is %s and done", spelled[i]);
         char *out = redacted(r, text);
         assert_string_equal(out, "loss is <secret:named> and done");
@@ -422,7 +493,7 @@ static void test_values_are_learned_whole(void **state)
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char text[80];
         struct redactor *r = redactor_new();
-        assert_int_equal(redactor_learn_value(r, "SMTP_PASSWORD", values[i]), 0);
+        assert_int_equal(learn_variable(r, "SMTP_PASSWORD", values[i]), 0);
         (void)snprintf(text, sizeof text, "loss is %s and done", values[i]);
         char *out = redacted(r, text);
         assert_string_equal(out, "loss is <secret:named> and done");
@@ -432,7 +503,7 @@ static void test_values_are_learned_whole(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char text[80];
         struct redactor *r = redactor_new();
-        assert_int_equal(redactor_learn_value(r, others[i][0], others[i][1]), 0);
+        assert_int_equal(learn_variable(r, others[i][0], others[i][1]), 0);
         (void)snprintf(text, sizeof text, "loss is %s and done", others[i][1]);
         char *out = redacted(r, text);
         assert_null(strstr(out, "<secret"));
@@ -710,7 +781,8 @@ static void test_no_text_is_much_slower_than_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
+        cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_arguments_as_a_whole),
+        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
