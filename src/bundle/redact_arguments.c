@@ -237,13 +237,15 @@ static bool is_of_words(const char *p, size_t len)
     return true;
 }
 
-/* "lr 1e-4 bs 32": one word alone would be somebody's name for something, all of them are technical. */
+/* "lr 1e-4 bs 32", "Radeon RX 7900": one word alone would be somebody's name for something, or a number of a record, all of them
+ * are technical. */
 static bool is_technical(const struct redactor *r, const struct redact_text *p, const struct redact_span *span)
 {
     struct argument a = argument_at(p, span->from);
     const char *sign = memchr(p->p + a.from, '=', span->from - a.from);
     a.from = sign != NULL ? (size_t)(sign + 1 - p->p) : a.from;
-    return span->kind == REDACT_PROJECT && span->rule != NULL && span->to <= a.to && has_several_words(p, a) &&
+    bool guess = span->rule != NULL && (span->kind == REDACT_PROJECT || span->rule->in_record);
+    return guess && span->to <= a.to && has_several_words(p, a) &&
            is_of_words(p->p + a.from, a.to - a.from) &&
            redact_is_known(r->rules->vocabulary, KNOWN_NOBODY, p->p + a.from, a.to - a.from);
 }

@@ -70,7 +70,7 @@ static const char *name_of_value(const struct place *place, const cJSON *item)
 {
     const char *key = item->string;
     if (place->parent != NULL && cJSON_IsArray(place->parent) && item != place->parent->child && cJSON_IsString(item->prev) &&
-        item->prev->valuestring[0] == '-')
+        item->prev->valuestring[0] == '-' && strchr(item->prev->valuestring, '=') == NULL)
         return item->prev->valuestring;
     static const char *const words[] = {"value", "val", "v", "ParameterValue", NULL};
     const char *name = cJSON_GetStringValue(place->name);

@@ -571,12 +571,12 @@ int redact_search(struct redactor *r, const struct redact_text *t, bool learning
     if (e == 0)
         e = search_dump(r, t, learning, out);
     if (e == 0)
-        e = redact_arguments(r, t, learning, out);
-    if (e == 0)
         e = failed ? -ENOMEM : out->failed;
     bool more = !learning && !r->is_measured && !r->is_guessed && !keeps_any(r);
     if (e == 0 && more)
         e = redact_records(r, t, out);
+    if (e == 0)
+        e = redact_arguments(r, t, learning, out);
     if (e == 0 && !learning)
         redact_spans_settle(out);
     if (e == 0 && more)

@@ -447,6 +447,27 @@ static void test_arguments_as_a_whole(void **state)
     }
 }
 
+/* "--name=value" says nothing of the argument behind it, and a person's name nothing of a technical argument on its line. */
+static void test_arguments_beside_others(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"[\"x\",\"--env=API_KEY=correct pony clip\",\"--password\",\"my otter is striped\"]",
+         "[\"x\",\"--env=API_KEY=<secret:named>\",\"--password\",\"<secret:named>\"]"},
+        {"[\"x\",\"--patient\",\"jane of the mill\",\"--device-name\",\"AMD Radeon RX 7900 XTX\"]",
+         "[\"x\",\"--patient\",\"<user1>\",\"--device-name\",\"AMD Radeon RX 7900 XTX\"]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        cJSON *list = cJSON_Parse(rows[i][0]);
+        assert_int_equal(redact_json(r, list, NULL), 0);
+        RC_AUTO_FREE char *out = cJSON_PrintUnformatted(list);
+        assert_string_equal(out, rows[i][1]);
+        cJSON_Delete(list);
+        redactor_free(r);
+    }
+}
+
 /* A line of a shell within an argument goes on behind a value. */
 static void test_scripts_in_arguments(void **state)
 {
@@ -782,7 +803,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_arguments_as_a_whole),
-        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
+        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
