@@ -220,13 +220,27 @@ static bool begins_value(const struct redact_text *p, struct argument a, size_t 
     return from < to && p->p[from] == '-';
 }
 
+/* The end of an argument; of one in quotes within it (cmd='run -e "NAME=..."') the quote. */
+static size_t end_around(const struct redact_text *p, struct argument a, const struct redact_span *span)
+{
+    size_t from = span->from;
+    while (from > a.from && (isalnum((unsigned char)p->p[from - 1]) || redact_is_one_of(p->p[from - 1], "_.-=:")))
+        from--;
+    bool quoted = from > a.from && redact_is_one_of(p->p[from - 1], "\"'");
+    const char *quote = quoted ? memchr(p->p + span->to, p->p[from - 1], a.to - span->to) : NULL;
+    size_t end = quote != NULL ? (size_t)(quote - p->p) : a.to;
+    while (quote != NULL && end > span->to && p->p[end - 1] == '\\')
+        end--;
+    return end;
+}
+
 /* A secret goes on to the end of its argument. */
 static void grow(const struct redact_text *p, struct redact_span *span)
 {
     struct argument a = argument_at(p, span->from);
     bool goes_on = span->to < a.to && p->p[span->to] == ' ';
     if (span->kind == REDACT_SECRET && goes_on && begins_value(p, a, span->from) && !is_script(p, a))
-        span->to = a.to;
+        span->to = end_around(p, a, span);
 }
 
 static bool is_of_words(const char *p, size_t len)

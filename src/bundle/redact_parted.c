@@ -59,6 +59,12 @@ static bool is_pair(const struct redact_text *line, size_t from, size_t to)
            (line->p[at] == '=' || (line->p[at] == ':' && redact_may_ask(line->p + from, at - from)));
 }
 
+/* Does a command stand in the quotes, with quotes of its own? */
+static bool has_quotes(const struct redact_text *line, size_t from, size_t to)
+{
+    return memchr(line->p + from, '"', to - from) != NULL || memchr(line->p + from, '\'', to - from) != NULL;
+}
+
 /* Parts p[from, to), which lies outside of quotes. */
 static void part_outside(char *p, size_t from, size_t to)
 {
@@ -84,7 +90,7 @@ static bool part_line(const struct redact_text *line, char *copy)
         copy[at] = copy[end] = '\0';
         part_outside(copy, done, at);
         several = several || (memchr(copy + at, ' ', end - at) != NULL &&
-                              (is_value(line, at) || is_pair(line, at + 1, end)));
+                              (is_value(line, at) || is_pair(line, at + 1, end) || has_quotes(line, at + 1, end)));
         done = end + 1;
         at = end;
     }

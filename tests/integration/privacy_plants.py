@@ -109,6 +109,9 @@ SECRETS = [
     "smbclient //srv/x -U x%{alnum:14}", "7z x -p{alnum:14} a.7z", "unzip -P {alnum:14} a.zip", "gh auth login --with-token <<< {alnum:30}",
     "python train.py --token {alnum:24} --max-tokens 512", "argv: ['x', '--password', '{odd:12}']", "--api-key={alnum:20}",
     "serve --hf-token \"{alnum:24}\"", "cmd --wandb-api-key {hex:40}", "-token {alnum:20}", "run --auth {alnum:24}",
+    # arguments of several words
+    "--env 'API_KEY={lower:7} of the {lower:5} page'", "--password '{lower:6} and the {lower:5}'",
+    "docker run -e \"DB_PASSWORD={lower:5} {lower:7} {lower:6}\" rocm/x",
     # keys and logins by the form of a command or a call
     "key = bytes.fromhex('{hex:64}')", "const key = Buffer.from('{hex:32}', 'hex')", "AESGCM(bytes.fromhex('{hex:64}'))",
     "openssl enc -aes-256-cbc -K {hex:64} -iv 0", "echo {lower:6}:{alnum:9} | chpasswd", "htpasswd -bn anna {alnum:9}",

@@ -468,14 +468,21 @@ static void test_arguments_beside_others(void **state)
     }
 }
 
-/* A line of a shell within an argument goes on behind a value. */
+/* A line of a shell within an argument goes on behind a value, and behind an argument of its own. */
 static void test_scripts_in_arguments(void **state)
 {
     (void)state;
-    struct redactor *r = redactor_new();
-    RC_AUTO_FREE char *out = redacted(r, "['sh', '-c', 'API_KEY=Kx7pQ2mV9 python3 train.py --lr 1e-4']");
-    assert_string_equal(out, "['sh', '-c', 'API_KEY=<secret:named> python3 train.py --lr 1e-4']");
-    redactor_free(r);
+    static const char *const rows[][2] = {
+        {"['sh', '-c', 'API_KEY=Kx7pQ2mV9 python3 train.py --lr 1e-4']", "['sh', '-c', 'API_KEY=<secret:named> python3 train.py --lr 1e-4']"},
+        {"{\"cmd\": \"run -e \\\"DB_PASSWORD=hopar of the page\\\" x\"}", "{\"cmd\": \"run -e \\\"DB_PASSWORD=<secret:named>\\\" x\"}"},
+        {"cmd='run -e \"DB_PASSWORD=hopar of the page\" x'", "cmd='run -e \"DB_PASSWORD=<secret:named>\" x'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
 }
 
 static int learn_variable(struct redactor *r, const char *name, const char *value)
