@@ -62,7 +62,12 @@ static bool is_pair(const struct redact_text *line, size_t from, size_t to)
 /* Does a command stand in the quotes, with quotes of its own? */
 static bool has_quotes(const struct redact_text *line, size_t from, size_t to)
 {
-    return memchr(line->p + from, '"', to - from) != NULL || memchr(line->p + from, '\'', to - from) != NULL;
+    for (size_t i = from + 1; i < to; i++) {
+        size_t before = i - (line->p[i - 1] == '\\' ? 2 : 1);
+        if (redact_is_one_of(line->p[i], "\"'") && before >= from && redact_is_one_of(line->p[before], " ="))
+            return true;
+    }
+    return false;
 }
 
 /* Parts p[from, to), which lies outside of quotes. */
