@@ -15,6 +15,8 @@
 /* Longest quotation. */
 #define QUOTED_MAX 400
 #define SENTENCE_WORDS 3
+/* A longer text is a log: it quotes nobody, and would be read once more. */
+#define QUOTING_MAX ((size_t)64 << 10)
 
 struct ending {
     unsigned line;     /* of the error that ended the program; 0 = not known */
@@ -399,13 +401,14 @@ static bool is_sentence(struct text line)
 static void doubt_quoted(const struct reading_again *r)
 {
     const struct ending any_line = {.line = UINT_MAX};
-    struct copy copy = copy_of(r->all), without = copy_of(r->all);
-    struct text rest = r->all, line;
+    const struct text all = r->all.len <= QUOTING_MAX ? r->all : (struct text){"", 0};
+    struct copy copy = copy_of(all), without = copy_of(all);
+    struct text rest = all, line;
     while (copy.text != NULL && without.text != NULL && text_next_line(&rest, &line)) {
-        char *at = without.text + (line.at - r->all.at);
+        char *at = without.text + (line.at - all.at);
         if (!blank_quotes(at, line.len) || !is_sentence((struct text){at, line.len}))
             continue;
-        memcpy(copy.text + (line.at - r->all.at), at, line.len);
+        memcpy(copy.text + (line.at - all.at), at, line.len);
         copy.any = true;
     }
     (void)mark_lost(r, &copy, &any_line, FACT_MARK_QUOTED);
