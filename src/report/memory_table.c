@@ -76,6 +76,25 @@ static void memory_row(const struct facts *facts, const char *label, const char 
     buf_release(&cells);
 }
 
+/* Memory that is free: its low point tells how scarce it was, and stands in the column of the peaks. */
+static void left_row(const struct facts *facts, const char *label, const char *left, const char *lowest,
+                     const char *total, struct buf *out)
+{
+    struct buf cells = BUF_INIT;
+    char low[64] = "";
+    const struct fact *f = present(facts, lowest, FACT_PEAK);
+    const struct fact *now = facts_best(facts, left);
+    if (f != NULL)
+        fact_format(f, low, sizeof(low));
+    cell(&cells, present(facts, left, FACT_BASELINE));
+    buf_printf(&cells, f != NULL ? " lowest %s |" : " – |", low);
+    cell(&cells, present(facts, left, FACT_IMPACT));
+    cell(&cells, present(facts, left, FACT_AFTER));
+    if (f != NULL || facts_is_present(facts, left))
+        write_row(label, facts_best(facts, total), &cells, now != NULL && now->source != NULL ? now->source : "", out);
+    buf_release(&cells);
+}
+
 struct counter {
     const char *by;
     const char *used;
@@ -222,7 +241,8 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     if (was_ever(facts, "proc.0.pinned_bytes")) /* nearly all programs have 0 */
         memory_row(facts, label(facts, "failed process, VmPin"), "proc.0.pinned_bytes", NULL, &rows);
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
-    memory_row(facts, "host, available", "host.mem_available_bytes", "host.mem_total_bytes", &rows);
+    left_row(facts, "host, available", "host.mem_available_bytes", "host.mem_available_lowest_bytes",
+             "host.mem_total_bytes", &rows);
     memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
     if (rows.len > 0) {
         buf_printf(out, "| memory | total | before | peak | %s | 1 s after | source |\n"

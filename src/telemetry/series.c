@@ -251,6 +251,15 @@ const struct series_point *series_peak_until(const struct series *s, uint64_t en
     return peak;
 }
 
+const struct series_point *series_lowest_until(const struct series *s, uint64_t end_ns)
+{
+    const struct series_point *lowest = NULL;
+    for (size_t i = 0; i < s->count && s->points[i].time_ns <= end_ns; i++)
+        if (s->points[i].status == VALUE_OK && (lowest == NULL || s->points[i].value < lowest->value))
+            lowest = &s->points[i];
+    return lowest;
+}
+
 uint64_t series_time_of(const struct series_set *set, enum sample_flags flag)
 {
     uint64_t found = 0;

@@ -65,6 +65,7 @@ const struct series_point *series_at(const struct series *s, uint64_t time_ns);
 /* Largest VALUE_OK value; NULL when there is none. */
 const struct series_point *series_peak(const struct series *s);
 const struct series_point *series_peak_until(const struct series *s, uint64_t end_ns);
+const struct series_point *series_lowest_until(const struct series *s, uint64_t end_ns);
 /* Time of the first BASELINE, the last IMPACT, the last AFTER record (one flag); 0 = none. */
 uint64_t series_time_of(const struct series_set *set, enum sample_flags flag);
 

@@ -121,6 +121,36 @@ static bool could_not_be_told(const struct context *c, const char *name)
     return held != NULL && held->status == FACT_UNREADABLE;
 }
 
+/* The low point of free memory tells how scarce it was; its peak tells nothing. */
+static const char *lowest_of(enum metric m)
+{
+    return m == METRIC_HOST_MEM_AVAILABLE ? "host.mem_available_lowest_bytes"
+           : m == METRIC_HOST_SWAP_FREE   ? "host.swap_free_lowest_bytes"
+                                          : NULL;
+}
+
+/* The held process had more than every sample, if it grew after the last one. */
+static bool put_held_peak(struct context *c, const char *name, enum metric m, const struct series_point *peak)
+{
+    const struct fact *held = facts_find(
+        c->facts, m == METRIC_PROC_RSS ? "proc.0.rss_peak_bytes" : name, FACT_IMPACT);
+    if (held == NULL || held->status != FACT_PRESENT || held->type != FACT_INTEGER ||
+        (peak != NULL && peak->value <= INT64_MAX && (int64_t)peak->value >= held->integer))
+        return false;
+    note(c, facts_set_integer(c->facts, name, FACT_PEAK, held->integer, held->source));
+    return true;
+}
+
+static void put_peak(struct context *c, const char *name, const struct series *s, bool nvml, bool is_process)
+{
+    enum metric m = (enum metric)s->metric;
+    const char *lowest = lowest_of(m);
+    const struct series_point *peak =
+        lowest != NULL ? series_lowest_until(s, c->end_ns) : series_peak_until(s, c->end_ns);
+    if (!(is_process && put_held_peak(c, name, m, peak)) && peak != NULL)
+        put_point(c, lowest != NULL ? lowest : name, FACT_PEAK, m, nvml, peak);
+}
+
 static void put_series(struct context *c, const struct series *s, const char *proc)
 {
     char name[128];
@@ -135,9 +165,7 @@ static void put_series(struct context *c, const struct series *s, const char *pr
         baseline = &s->points[0];
     if (c->baseline_ns != 0 && proc == NULL)
         put_point(c, name, FACT_BASELINE, m, nvml, baseline);
-    const struct series_point *peak = series_peak_until(s, c->end_ns);
-    if (peak != NULL)
-        put_point(c, name, FACT_PEAK, m, nvml, peak);
+    put_peak(c, name, s, nvml, proc != NULL);
     if (c->impact_ns != 0 && !could_not_be_told(c, name))
         put_point(c, name, FACT_IMPACT, m, nvml, series_at(s, c->impact_ns));
     if (c->after_ns != 0 && proc == NULL)
@@ -159,6 +187,7 @@ static void put_process(struct context *c, uint32_t pid)
         }
         char name[128];
         (void)series_name(name, sizeof name, (enum metric)id, pid, "0");
+        (void)put_held_peak(c, name, (enum metric)id, NULL);
         note(c, facts_set_missing(c->facts, name, FACT_IMPACT, FACT_ABSENT,
                                   "the process was not sampled (it ended too soon)",
                                   source_of(c, (enum metric)id, c->by_nvml)));

@@ -119,6 +119,52 @@ static void test_facts(void **state)
     series_release(&set);
 }
 
+/* The low point of free memory is kept, and nothing that came after the end. */
+static void test_what_is_left_has_a_low_point(void **state)
+{
+    (void)state;
+    struct series_set set = {0};
+    ADD(&set, T0, SAMPLE_FULL | SAMPLE_BASELINE, {METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, 900},
+        {METRIC_HOST_SWAP_FREE, 0, VALUE_OK, 50}, {METRIC_CGROUP_MEM_USED, 0, VALUE_OK, 10});
+    ADD(&set, T0 + SECOND, 0, {METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, 200}, {METRIC_CGROUP_MEM_USED, 0, VALUE_OK, 70});
+    ADD(&set, T0 + 2 * SECOND, 0, {METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, 800});
+    ADD(&set, T0 + 4 * SECOND, SAMPLE_AFTER, {METRIC_HOST_MEM_AVAILABLE, 0, VALUE_OK, 100});
+    struct facts *facts = facts_new();
+    struct series_facts_options options = {.end_ns = T0 + 3 * SECOND};
+    assert_int_equal(series_to_facts(facts, &set, &options), 0);
+    expect_fact(facts, "host.mem_available_lowest_bytes", FACT_PEAK, 200);
+    expect_fact(facts, "host.swap_free_lowest_bytes", FACT_PEAK, 50);
+    expect_fact(facts, "host.mem_available_bytes", FACT_IMPACT, 800);
+    expect_fact(facts, "host.cgroup_used_bytes", FACT_PEAK, 70); /* memory in use has a peak */
+    assert_null(facts_find(facts, "host.mem_available_bytes", FACT_PEAK));
+    facts_free(facts);
+    series_release(&set);
+}
+
+/* A process that grew after its last sample: the peak is never below what was read of it when it was held. */
+static void test_peak_has_what_was_read_at_the_failure(void **state)
+{
+    static const struct {
+        int64_t high_water, fds, rss_peak, fds_peak;
+    } rows[] = {{9000, 12, 9000, 12}, {4000, 3, 5000, 8}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct series_set set = {0};
+        struct facts *facts = facts_new();
+        struct series_facts_options options = {.failed_pid = 7, .end_ns = T0 + 2 * SECOND};
+        ADD(&set, T0, SAMPLE_FULL, {METRIC_PROC_RSS, 7, VALUE_OK, 5000}, {METRIC_PROC_FDS, 7, VALUE_OK, 8});
+        (void)facts_set_integer(facts, "proc.0.rss_peak_bytes", FACT_IMPACT, rows[i].high_water, "status");
+        (void)facts_set_integer(facts, "proc.0.fds_count", FACT_IMPACT, rows[i].fds, "fd");
+        (void)facts_set_integer(facts, "proc.0.maps_count", FACT_IMPACT, 3, "maps"); /* never sampled */
+        assert_int_equal(series_to_facts(facts, &set, &options), 0);
+        expect_fact(facts, "proc.0.rss_bytes", FACT_PEAK, rows[i].rss_peak);
+        expect_fact(facts, "proc.0.fds_count", FACT_PEAK, rows[i].fds_peak);
+        expect_fact(facts, "proc.0.maps_count", FACT_PEAK, 3);
+        facts_free(facts);
+        series_release(&set);
+    }
+}
+
 static void expect_source(const struct facts *facts, const char *name, const char *source)
 {
     const struct fact *f = facts_find(facts, name, FACT_IMPACT);
@@ -436,6 +482,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_what_is_left_has_a_low_point),
+        cmocka_unit_test(test_peak_has_what_was_read_at_the_failure),
         cmocka_unit_test(test_sources),
         cmocka_unit_test(test_older_than_a_look_that_failed),
         cmocka_unit_test(test_memory_that_was_given_back_before_the_message),
