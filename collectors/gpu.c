@@ -344,6 +344,7 @@ static enum collect_status none(struct collect_out *out, const struct machine *m
     else
         (void)snprintf(reason, sizeof reason, "no amdgpu card and no KFD node");
     collect_boolean(out, "gpu.present", FACT_STATIC, false, "/sys/class/drm, /sys/class/kfd");
+    collect_text(out, "gpu.none_why", FACT_STATIC, reason, "/sys/class/drm, /sys/class/kfd");
     return collect_reason(out, COLLECT_SKIPPED, "%s", reason);
 }
 

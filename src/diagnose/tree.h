@@ -48,6 +48,7 @@ struct buf;
 #define TREE_RULES_MAX 24
 #define TREE_TERMS_MAX 160
 #define TREE_DEFECTS_MAX 64
+#define TREE_BOUNDS_MAX 4
 #define EXPR_ARGS_MAX 8
 #define EXPR_DEPTH_MAX 64
 #define EXPR_PARTS_MAX 2000
@@ -194,12 +195,20 @@ struct tree_label {
     char *label; /* in words */
 };
 
+/* "at_most": what keeps every verdict of some classes from being sure. */
+struct tree_bound {
+    struct expr *level[2]; /* is it no surer than low, than medium? NULL = never */
+    char *classes;         /* space separated; NULL = all but "unknown" */
+    char *says;            /* then: against */
+    char *adds;            /* then: the end of the verdict's sentence; NULL = none */
+};
+
 struct tree {
     struct expr_terms terms;
     struct cJSON *clauses; /* rules that several nodes share, by name; NULL = none */
     struct expr *yields[2]; /* does a low, a medium verdict yield to evidence for another class? NULL = never */
-    struct expr *at_most[2]; /* is no verdict surer than low, than medium? NULL = never */
-    char *at_most_says;      /* then: against */
+    size_t bound_count;
+    struct tree_bound bound[TREE_BOUNDS_MAX];
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
     struct computed *computed; /* NULL = none */

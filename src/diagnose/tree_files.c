@@ -110,18 +110,34 @@ static int read_yields(const struct loader *l, const cJSON *root)
     return r == 0 ? read_levels(l, yields, l->tree->yields) : r;
 }
 
+static int read_bound(const struct loader *l, const cJSON *bound)
+{
+    static const char *const keys[] = {"low", "medium", "classes", "say", "adds", NULL};
+    struct tree *t = l->tree;
+    if (!cJSON_IsObject(bound) || t->bound_count == TREE_BOUNDS_MAX)
+        return loader_wrong_key(l, "at_most", "must be a list of up to 4 {\"low\": ..., \"medium\": ..., \"say\": ...}");
+    struct tree_bound *b = &t->bound[t->bound_count++];
+    int r = loader_check_keys(l, bound, keys);
+    if (r == 0)
+        r = read_levels(l, bound, b->level);
+    if (r == 0)
+        r = loader_text(l, bound, "classes", false, &b->classes);
+    if (r == 0)
+        r = loader_text(l, bound, "adds", false, &b->adds);
+    return r == 0 ? loader_text(l, bound, "say", true, &b->says) : r;
+}
+
 static int read_at_most(const struct loader *l, const cJSON *root)
 {
-    static const char *const keys[] = {"low", "medium", "say", NULL};
     const cJSON *at_most = cJSON_GetObjectItemCaseSensitive(root, "at_most");
-    if (at_most == NULL)
-        return 0;
-    if (!cJSON_IsObject(at_most))
-        return loader_wrong_key(l, "at_most", "must be {\"low\": ..., \"medium\": ..., \"say\": ...}");
-    int r = loader_check_keys(l, at_most, keys);
-    if (r == 0)
-        r = read_levels(l, at_most, l->tree->at_most);
-    return r == 0 ? loader_text(l, at_most, "say", true, &l->tree->at_most_says) : r;
+    const cJSON *bound = NULL;
+    int r = 0;
+    cJSON_ArrayForEach(bound, at_most)
+    {
+        if (r == 0)
+            r = read_bound(l, bound);
+    }
+    return r;
 }
 
 static int read_head(struct loader *l, const cJSON *root)

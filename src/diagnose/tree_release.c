@@ -63,9 +63,13 @@ void tree_free(struct tree *tree)
     cJSON_Delete(tree->clauses);
     expr_free(tree->yields[0]);
     expr_free(tree->yields[1]);
-    expr_free(tree->at_most[0]);
-    expr_free(tree->at_most[1]);
-    free(tree->at_most_says);
+    for (size_t i = 0; i < tree->bound_count; i++) {
+        expr_free(tree->bound[i].level[0]);
+        expr_free(tree->bound[i].level[1]);
+        free(tree->bound[i].classes);
+        free(tree->bound[i].says);
+        free(tree->bound[i].adds);
+    }
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
     free(tree->label);

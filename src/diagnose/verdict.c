@@ -199,18 +199,41 @@ static int doubted(int level, const struct doubt *doubt)
     return level > doubt->steps ? level - doubt->steps : 0;
 }
 
-/* The most that the confidence of any verdict can be: 0 = low, 2 = high. */
-static int at_most(const struct judge *j)
+static bool class_listed(const char *classes, const char *name)
 {
+    size_t n = strlen(name);
+    for (const char *at = classes; (at = strstr(at, name)) != NULL; at++) {
+        bool begins = at == classes || at[-1] == ' ';
+        if (begins && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    }
+    return strcmp(classes, "*") == 0;
+}
+
+/* The most that the confidence of this class can be by one bound: 0 = low, 2 = high. */
+static int bound_level(const struct judge *j, const struct tree_bound *bound, const char *class_name)
+{
+    if (bound->classes != NULL && !class_listed(bound->classes, class_name))
+        return 2;
     for (int level = 0; level < 2; level++)
-        if (j->tree->at_most[level] != NULL && holds(j, j->tree->at_most[level]))
+        if (bound->level[level] != NULL && holds(j, bound->level[level]))
             return level;
     return 2;
 }
 
+static int at_most(const struct judge *j, const char *class_name)
+{
+    int most = 2;
+    for (size_t i = 0; i < j->tree->bound_count; i++) {
+        int level = bound_level(j, &j->tree->bound[i], class_name);
+        most = level < most ? level : most;
+    }
+    return most;
+}
+
 static int node_confidence(const struct judge *j, const struct tree_node *node)
 {
-    int level = 0, most = at_most(j);
+    int level = 0, most = at_most(j, node->class_name);
     const struct expr *sure = NULL;
     if (node->high != NULL && ask(j, node->high) == ANSWER_YES) {
         sure = node->high;
@@ -315,17 +338,6 @@ static void take_advice(struct judge *j, const char *say, const char *source, co
     free(check);
 }
 
-static bool class_listed(const char *classes, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = classes; (at = strstr(at, name)) != NULL; at++) {
-        bool begins = at == classes || at[-1] == ' ';
-        if (begins && (at[n] == ' ' || at[n] == '\0'))
-            return true;
-    }
-    return strcmp(classes, "*") == 0;
-}
-
 static void add_defects(struct judge *j, const struct tree_node *node)
 {
     for (size_t i = 0; i < j->tree->defect_count; i++) {
@@ -370,6 +382,27 @@ static void add_unknown_missing(struct judge *j)
                                "failure"));
 }
 
+/* Why the verdict is not surer, and what its sentence must not leave out. */
+static void add_bounds(struct judge *j, const struct tree_node *node)
+{
+    struct verdict *v = j->verdict;
+    for (size_t i = 0; i < j->tree->bound_count; i++) {
+        const struct tree_bound *bound = &j->tree->bound[i];
+        if (bound_level(j, bound, node->class_name) == 2)
+            continue;
+        list_take(j, &v->against, template_fill(bound->says, j->facts, false));
+        char *longer = NULL;
+        if (bound->adds == NULL || v->sentence == NULL)
+            continue;
+        if (asprintf(&longer, "%s %s", v->sentence, bound->adds) < 0) {
+            j->out_of_memory = true;
+            continue;
+        }
+        free(v->sentence);
+        v->sentence = longer;
+    }
+}
+
 static void set_primary(struct judge *j, const struct tree_node *node)
 {
     struct verdict *v = j->verdict;
@@ -386,8 +419,8 @@ static void set_primary(struct judge *j, const struct tree_node *node)
     const struct doubt *doubt = doubt_of(j, node->test);
     if (doubt != NULL)
         list_take(j, &v->against, copy_text(j, doubt->says));
-    if (!unknown && at_most(j) < 2)
-        list_take(j, &v->against, template_fill(j->tree->at_most_says, j->facts, false));
+    if (!unknown)
+        add_bounds(j, node);
     for (size_t i = 0; i < node->advice.count; i++) {
         const struct tree_rule *rule = &node->advice.rule[i];
         if (holds(j, rule->when))

@@ -17,7 +17,7 @@ struct cJSON;
 struct rc_err;
 
 #define VERDICT_LIST_MAX 32
-#define VERDICT_STEPS_MAX 192
+#define VERDICT_STEPS_MAX 256
 
 struct verdict_list {
     size_t count;

@@ -93,7 +93,7 @@ int64_t impact_record_lines(const struct impact_record *file, enum impact_chunk_
 
 bool impact_fds_have_gpu(const char *fds)
 {
-    static const char *const devices[] = {"/dev/kfd", "/dev/dri/", "/dev/nvidia"};
+    static const char *const devices[] = {"/dev/kfd", "/dev/dri/", "/dev/nvidia", "/dev/dxg"};
     for (const char *line = fds; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *path = line + strspn(line, "0123456789");
         path += *path == ' ';

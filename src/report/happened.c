@@ -25,6 +25,9 @@ struct wording {
 /* The GPU's memory: requested, free and total. The figures of the message come first, then those of
  * the ledger and the driver's counters. Figures of two sources are never mixed. */
 static const struct wording memory[] = {
+    {NULL, "f.no_gpu oom.requested_bytes",
+     "GPU out of memory, says the program: {oom.requested_bytes} wanted[[, {oom.free_bytes} free of "
+     "{oom.total_bytes}]]; no GPU was found here"},
     {NULL, "oom.requested_bytes oom.allowed_bytes",
      "GPU out of memory: {oom.requested_bytes} wanted[[, {account.room_bytes} left of the "
      "{account.budget_bytes} that this process may use]]"},
@@ -82,6 +85,9 @@ static const struct wording wordings[] = {
      "{host.cgroup_limit_bytes})]]"},
     {"host-oom", "kmsg.oom_kill_comm",
      "Out of host memory: the kernel killed {kmsg.oom_kill_comm}"},
+    {"host-oom/allocation failed", NULL, "The program did not get host memory"},
+    {"host-oom/killed, by the output", NULL, "Out of host memory, by the output: a process was killed"},
+    {"host-oom/killed worker", NULL, "SIGKILL ended a worker process"},
     {"host-oom", NULL, "Out of host memory"},
     {"no-device", NULL, "No usable GPU"},
     {"arch-mismatch/small BAR", NULL, "The CPU cannot reach all of the GPU's memory: small BAR"},

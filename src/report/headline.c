@@ -79,6 +79,13 @@ static void add_gpus(struct buf *out, const struct facts *facts)
     }
 }
 
+static void add_no_gpu(struct buf *out, const struct facts *facts)
+{
+    size_t before = out->len;
+    add_text(out, facts, "gpu.none_why", "no GPU found (", ", ");
+    buf_puts(out, out->len > before ? ")" : "");
+}
+
 void report_machine_line(const struct facts *facts, struct buf *ret)
 {
     struct buf line = BUF_INIT;
@@ -87,6 +94,7 @@ void report_machine_line(const struct facts *facts, struct buf *ret)
     const char *driver = NULL;
     char size[64];
     add_gpus(out, facts);
+    add_no_gpu(out, facts);
     fact_format(ram, size, sizeof(size));
     if (ram != NULL && ram->status == FACT_PRESENT)
         buf_printf(out, "%sRAM %s", out->len > 0 ? ", " : "", size);

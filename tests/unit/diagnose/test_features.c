@@ -131,6 +131,14 @@ static const struct {
       {"gpu.1.vram.used_bytes", 90, NULL},
       {"gpu.2.vram.total_bytes", 1000, NULL},
       {"gpu.2.vram.used_bytes", 500, NULL}}},
+    /* No GPU, unless somebody speaks of one: an open file, the ledger, the kernel log; or it is no run of ours. */
+    {"f.no_gpu", "1", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 1, NULL}, {"proc.0.uses_gpu", 0, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 1, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}, {"ledger.refused", 1, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}, {"kmsg.first_bad", 0, "gpu-hang"}}},
+    {"f.no_gpu", "", {{"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}}},
     /* The OOM killer's line names the process that died of SIGKILL; or it was another signal, or another process. */
     {"f.sigkill_by_oom",
      "1",

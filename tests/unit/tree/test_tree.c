@@ -371,6 +371,30 @@ static void a_low_verdict_yields_to_clear_words(void **state)
     }
 }
 
+/* A message of a GPU on a machine without one: the verdict stays, and says that nothing else speaks for it. */
+static void a_message_alone_is_not_sure_without_a_gpu(void **state)
+{
+#define MESSAGE "{'run.program': 'a', 'oom.seen': true, 'oom.requested_bytes': '2 GiB', 'oom.free_bytes': '1 GiB', "           \
+                "'oom.total_bytes': '24 GiB', 'oom.allocated_bytes': '22 GiB', 'oom.reserved_bytes': '22 GiB', 'proc.0.uses_gpu': %s, " \
+                "'gpu.present': %s, 'gpu.none_why': 'no card'}"
+    static const struct {
+        const char *uses, *present;
+        bool bounded;
+    } cases[] = {{"false", "false", true}, {"true", "false", false}, {"false", "true", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[600];
+        (void)snprintf(text, sizeof text, MESSAGE, cases[i].uses, cases[i].present);
+        cJSON *facts = fixture_quoted(text);
+        struct verdict v = fixture_judge(*state, facts, NULL);
+        assert_string_equal(v.class_name, "capacity");
+        assert_int_equal(strcmp(v.confidence, "low") == 0, cases[i].bounded);
+        assert_int_equal(fixture_list_holds(&v.against, "no GPU was found on this machine (no card)"), cases[i].bounded);
+        assert_int_equal(strstr(v.sentence, "by the program's message: no GPU was found") != NULL, cases[i].bounded);
+        verdict_release(&v);
+        cJSON_Delete(facts);
+    }
+}
+
 static void json_has_the_agreed_keys(void **state)
 {
     static const char *const keys[] = {"class",  "subclass", "vendor",  "confidence", "sentence",
@@ -404,6 +428,7 @@ int main(void)
         cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(a_low_verdict_yields_to_clear_words),
+        cmocka_unit_test(a_message_alone_is_not_sure_without_a_gpu),
         cmocka_unit_test(json_has_the_agreed_keys),
     };
     return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
