@@ -177,6 +177,24 @@ static const char *why_no_stack(const char *python)
     return "the main thread has none";
 }
 
+/* "/home/a/train.py:12 in step" of the innermost frame that is of no library -> "train.py:12 in step" */
+static void python_place_fact(struct waits_run *run, const char *lines, const char *source)
+{
+    static const char *const of_libraries[] = {"/lib/python", "-packages/", "<frozen", "<string>"};
+    char frame[256] = "";
+    for (const char *line = lines; line[0] == ' '; line += strcspn(line, "\n"), line += line[0] == '\n') {
+        bool own = true;
+        (void)snprintf(frame, sizeof frame, "%.*s", (int)strcspn(line, "\n"), line);
+        for (size_t i = 0; i < sizeof of_libraries / sizeof of_libraries[0]; i++)
+            own = own && strstr(frame, of_libraries[i]) == NULL;
+        const char *slash = strrchr(frame, '/');
+        if (own && slash != NULL) {
+            collect_text(run->out, "snap.python_place", FACT_IMPACT, slash + 1, source);
+            return;
+        }
+    }
+}
+
 /* The frames of the main thread, which is the one whose number is the process' own:
  * "train.py:12 in step < train.py:40 in <module>". */
 static void python_fact(struct waits_run *run, const struct process *p)
@@ -197,6 +215,7 @@ static void python_fact(struct waits_run *run, const struct process *p)
         return;
     }
     line += strlen(key);
+    python_place_fact(run, line, source);
     for (int i = 0; i < PYTHON_FRAMES && line[0] == ' ' && n < sizeof frames; i++) {
         size_t length = strcspn(line, "\n");
         n += (size_t)snprintf(frames + n, sizeof frames - n, "%s%.*s", i > 0 ? " < " : "",

@@ -236,7 +236,7 @@ void waits_phrase(const struct wait_thread *t, const char *fds, char *out, size_
     static const char *const phrases[] = {
         [WAIT_UNKNOWN] = "sleeps; what it waits for may not be read", [WAIT_RUNS] = "runs on the CPU",
         [WAIT_STOPPED] = "is stopped by a signal", [WAIT_LOCK] = "waits for a lock",
-        [WAIT_SLEEP] = "sleeps for a time",
+        [WAIT_SLEEP] = "sleeps for a set time",
         [WAIT_RESUMED] = "waits for a time, or for something with a time limit",
         [WAIT_EVENTS] = "waits for events",
         [WAIT_CHILD] = "waits for a child process", [WAIT_GPU] = "waits for the GPU's driver",

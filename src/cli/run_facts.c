@@ -295,7 +295,7 @@ static void clock_facts(const struct run_info *info, struct facts *facts)
                                 (int64_t)(info->target_end_ns / 1000), "CLOCK_MONOTONIC");
 }
 
-/* "The program stood still for 75 s until SIGINT came" */
+/* "The program stood still for at least 75 s until SIGINT came" */
 static void still_facts(const struct run_info *info, struct facts *facts)
 {
     static const char source[] = "/proc/PID of its processes: no output, CPU time or I/O";
@@ -306,15 +306,30 @@ static void still_facts(const struct run_info *info, struct facts *facts)
         (void)snprintf(name, sizeof name, "SIG%s", name_of_signal(info->still_signal));
     (void)facts_set_integer(facts, "run.still_ms", FACT_IMPACT, (int64_t)still_ms, source);
     (void)facts_set_text(facts, "run.still_signal", FACT_IMPACT, name, "the supervisor or the tracer");
-    (void)snprintf(text, sizeof text, "The program stood still for %llu s until %s came",
-                   (unsigned long long)(still_ms / 1000), name);
+    (void)snprintf(text, sizeof text, "The program stood still for at least %llu s until %s%s",
+                   (unsigned long long)(still_ms / 1000),
+                   info->still_ended ? "rocmcrash ended it (--on-hang=kill)" : name,
+                   info->still_ended ? "" : " came");
     if (run_info_ended_still(info))
         (void)facts_set_text(facts, "snap.life", FACT_IMPACT, text, source);
+}
+
+/* The bundles that we made while it ran: a reader of this one should know of them. */
+static void aside_facts(const struct run_info *info, struct facts *facts)
+{
+    static const char source[] = "the supervisor";
+    if (info->asides_count == 0)
+        return;
+    (void)facts_set_integer(facts, "run.live_bundles_count", FACT_STATIC, info->asides_count, source);
+    (void)facts_set_text(facts, "run.live_bundle_why", FACT_STATIC, info->aside_why, source);
+    if (info->aside_bundle[0] != '\0')
+        (void)facts_set_text(facts, "run.live_bundle", FACT_STATIC, info->aside_bundle, source);
 }
 
 void run_info_to_facts(const struct run_info *info, struct facts *facts)
 {
     clock_facts(info, facts);
+    aside_facts(info, facts);
     (void)facts_set_text(facts, "run.program", FACT_STATIC, run_info_program(info), "command line");
     if (info->target_end_ns > info->start_mono_ns)
         (void)facts_set_integer(facts, "run.duration_ms", FACT_STATIC,

@@ -34,6 +34,9 @@ struct run_info {
     char *snapshot_why;        /* what asked for it, "" = it is a run */
     uint64_t still_began_ns, still_asked_ns; /* it stood still, and a signal asked it to end; 0 = not so */
     int still_signal;
+    bool still_ended;          /* by us: --on-hang=kill */
+    unsigned asides_count;     /* bundles that were made while it ran */
+    char *aside_why, *aside_bundle; /* of the last one; "" = none, or not known */
     uint64_t first_match_ns;   /* of the first message of failure, 0 = none was seen */
     char *hook_trouble; /* what the Python hook could not write down itself, "" = nothing */
     uint64_t kmsg_start_seq; /* UINT64_MAX = unknown */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/ending.h"
 #include "base/err.h"
 #include "base/loader_variables.h"
 #include "base/room.h"
@@ -79,6 +80,9 @@ bool aside_start(struct aside *a, struct shared *shared, const struct launch_opt
         (void)munmap(a->snapshot, sizeof *a->snapshot);
     a->snapshot = snapshot;
     a->count++;
+    shared->asides_count++;
+    (void)snprintf(shared->aside_why, sizeof shared->aside_why, "%s", why);
+    shared->aside_bundle[0] = '\0';
     shared->look_request++;
     a->child = fork();
     if (a->child == 0)
@@ -98,13 +102,26 @@ static void path_of(const struct aside *a, uint32_t i, char path[ASIDE_PATH_MAX]
     (void)snprintf(path, ASIDE_PATH_MAX, "%.*s", (int)sizeof a->snapshot->bundle_path - 1, from);
 }
 
-bool aside_ended(struct aside *a, pid_t pid)
+/* "/a/rocmcrash-X.tar.gz" -> "rocmcrash-X", by which reports name a bundle. */
+static void note_name(struct shared *run, const char *path)
 {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    size_t len = strlen(name);
+    len -= ends_with(name, ".tar.gz") ? strlen(".tar.gz") : 0;
+    (void)snprintf(run->aside_bundle, sizeof run->aside_bundle, "%.*s", (int)len, name);
+}
+
+bool aside_ended(struct aside *a, struct shared *run, pid_t pid)
+{
+    char path[ASIDE_PATH_MAX] = "";
     if (pid != a->child || pid <= 0)
         return false;
     a->child = 0;
+    path_of(a, a->count - 1, path);
+    note_name(run, path);
     if (a->made != NULL)
-        path_of(a, a->count - 1, a->made->path[a->count - 1]);
+        memcpy(a->made->path[a->count - 1], path, sizeof path);
     return true;
 }
 

@@ -33,8 +33,8 @@ struct aside {
 /* False when ASIDE_MAX were made, one is being made, or no child can be made. `why`: what asked for it. */
 bool aside_start(struct aside *aside, struct shared *shared, const struct launch_options *options,
                  struct relay *relays, const char *why);
-/* A child was reaped: true when it was this one. */
-bool aside_ended(struct aside *aside, pid_t pid);
+/* A child was reaped: true when it was this one. The run then knows the bundle's name. */
+bool aside_ended(struct aside *aside, struct shared *run, pid_t pid);
 /* At the end of the run: a line for each bundle that begins with `what`, and one where the last could not be
  * made. */
 void aside_tell(struct aside *aside, const char *what);

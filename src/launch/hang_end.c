@@ -71,6 +71,7 @@ void hang_ending_turn(struct hang_ending *e, struct shared *shared, bool quiet)
 {
     if (e->step == HANG_END_NONE) {
         shared_note_still_signal(shared, SIGTERM);
+        shared->still_ended = 1;
         list_processes(e, shared->target_pid);
         signal_processes(e, shared->target_pid, SIGTERM);
         next_step(e, shared, HANG_END_TERM);

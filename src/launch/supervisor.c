@@ -31,8 +31,8 @@ static void target_ended_here(struct supervisor *s, int status)
 
 static void child_ended(struct supervisor *s, pid_t pid, int status)
 {
-    if (helper_ended(&s->helpers, pid, status) || aside_ended(&s->hang.aside, pid) ||
-        aside_ended(&s->crossing.aside, pid))
+    if (helper_ended(&s->helpers, pid, status) || aside_ended(&s->hang.aside, s->shared, pid) ||
+        aside_ended(&s->crossing.aside, s->shared, pid))
         return;
     if (pid == s->finisher) {
         s->finisher_ended = true;

@@ -16,7 +16,9 @@
     X(stdout_path, run.stdout_path)                                                                \
     X(stdout_error, run.stdout_error)                                                              \
     X(ledger_error, run.ledger_error)                                                              \
-    X(snapshot_why, run.snapshot_why)
+    X(snapshot_why, run.snapshot_why)                                                              \
+    X(aside_why, aside_why)                                                                        \
+    X(aside_bundle, aside_bundle)
 
 /* X(type, name, member of struct shared). Types: big (uint64_t, in JSON a string, because a double
  * cannot hold nanoseconds), number (int), count (unsigned), flag (bool). */
@@ -40,6 +42,8 @@
     X(big, still_began_ns, still_began_ns)                                                         \
     X(big, still_asked_ns, still_asked_ns)                                                         \
     X(number, still_signal, still_signal)                                                          \
+    X(flag, still_ended, still_ended)                                                              \
+    X(count, asides_count, asides_count)                                                           \
     X(number, trace_mode, run.trace_mode)                                                          \
     X(number, trace_state, trace_state)                                                            \
     X(number, trace_errno, trace_errno)                                                            \

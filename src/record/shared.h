@@ -231,6 +231,10 @@ struct shared {
     _Atomic uint64_t still_asked_ns;  /* when, 0 = none did */
     _Atomic uint64_t still_began_ns;  /* since when it stood still then */
     _Atomic uint32_t still_signal;
+    _Atomic uint32_t still_ended; /* S: we sent it: --on-hang=kill */
+    /* S: bundles that were made while the target ran; why the last one was asked for, and its file's name ("" = none yet). */
+    _Atomic uint32_t asides_count;
+    char aside_why[128], aside_bundle[256];
     /* T: since when it last stood still and only waited for somebody outside, who had to speak first; 0 = never */
     _Atomic uint64_t still_awaited_ns;
     _Atomic uint64_t asked_to_end_ns; /* S: SIGTERM or SIGHUP came: SIGKILL may follow; 0 = it did not */

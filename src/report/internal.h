@@ -4,6 +4,7 @@
 #ifndef REPORT_INTERNAL_H
 #define REPORT_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "report/escape.h"
@@ -36,6 +37,8 @@ void report_account(const struct report_input *in, struct buf *out);
 /* The program's output and the frames of its crash: texts for code blocks. */
 void report_program_said(const struct report_input *in, struct buf *out);
 void report_frames(const struct report_input *in, struct buf *out);
+/* "The GPU stopped answering." after a heading with the same words: it is printed only once. */
+bool report_is_said(const char *happened, const char *sentence);
 /* "" = no ranks are known. Plain text. */
 void report_ranks(const struct facts *facts, struct buf *out);
 /* "ended with exit status 1, after 11.3 s, began 2026-11-22 18:19:38 UTC" */

@@ -13,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SETTINGS_MAX 8
+#define PART_BYTES 500
 #define SETTING_BYTES 120
 #define ODD_SETTING_BYTES 400
 
@@ -23,7 +25,7 @@ static void add(struct buf *out, const struct facts *facts, const char *sentence
     char *text = template_fill(sentence, facts, false);
     if (text != NULL && text[0] != '\0') {
         buf_puts(out, out->len > 0 ? ", " : "");
-        escape_markdown(out, text, 200);
+        escape_markdown(out, text, PART_BYTES);
     }
     free(text);
 }
@@ -66,8 +68,8 @@ void report_settings_line(const struct report_input *in, struct buf *out)
     }
 }
 
-/* "rocmcrash-20261122T181938Z-...": the bundle's name holds the start of the run. */
-static bool begin_of(const char *bundle_name, char out[32])
+/* "rocmcrash-20261122T181938Z-...": the name of a run's bundle holds its start. */
+static bool begin_by_name(const char *bundle_name, char out[32])
 {
     static const char shape[] = "rocmcrash-dddddddd?dddddd?";
     for (size_t i = 0; shape[i] != '\0'; i++) {
@@ -81,18 +83,32 @@ static bool begin_of(const char *bundle_name, char out[32])
     return true;
 }
 
+/* The name of a snapshot holds the time of the snapshot. */
+static bool begin_of(const struct report_input *in, char out[32])
+{
+    int64_t seconds = 0;
+    struct tm tm;
+    if (!facts_get_integer(in->facts, "run.start_time_s", &seconds))
+        return in->bundle_name != NULL && !facts_is_present(in->facts, "run.snapshot") &&
+               begin_by_name(in->bundle_name, out);
+    time_t time = (time_t)seconds;
+    return gmtime_r(&time, &tm) != NULL && strftime(out, 32, "%Y-%m-%d %H:%M:%S UTC", &tm) > 0;
+}
+
 void report_run_line(const struct report_input *in, struct buf *ret)
 {
     struct buf line = BUF_INIT;
     const char *signal_name = NULL;
+    bool by_signal = facts_get_text(in->facts, "target.signal_name", &signal_name);
     char begin[32];
-    add(&line, in->facts,
-        facts_get_text(in->facts, "target.signal_name", &signal_name)
-            ? "ended by SIG{target.signal_name}"
-            : "[[ended with exit status {target.exit_code}]]");
+    add(&line, in->facts, by_signal ? "ended by SIG{target.signal_name}" : "[[ended with exit status {target.exit_code}]]");
     add(&line, in->facts, "[[after {run.duration_ms}]]");
-    if (in->bundle_name != NULL && begin_of(in->bundle_name, begin))
+    if (begin_of(in, begin))
         buf_printf(&line, "%sbegan %s", line.len > 0 ? ", " : "", begin);
+    add(&line, in->facts, "[[snapshot after {run.snapshot_age_ms}]][[ ({run.snapshot_why})]]");
+    add(&line, in->facts, facts_is_present(in->facts, "run.live_bundle")
+                              ? "while it ran, a bundle was made: {run.live_bundle} ({run.live_bundle_why})"
+                              : "[[while it ran, a bundle was begun ({run.live_bundle_why})]]");
     buf_append(ret, buf_str(&line), line.len);
     buf_release(&line);
 }

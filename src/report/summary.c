@@ -166,7 +166,11 @@ static void machine_line(const struct report_input *in, struct buf *out)
 
 static void sentence(const struct report_input *in, struct buf *out)
 {
-    text(out, in->verdict->sentence);
+    struct buf heading = BUF_INIT;
+    report_happened(in->facts, in->verdict, &heading);
+    if (!report_is_said(buf_str(&heading), in->verdict->sentence))
+        text(out, in->verdict->sentence);
+    buf_release(&heading);
 }
 
 static void file_at(const struct report_input *in, struct buf *out)

@@ -91,8 +91,7 @@ static void advice_line(const struct verdict *v, const struct report_style *styl
     buf_release(&advice);
 }
 
-/* "The GPU stopped answering." is printed only once. */
-static bool is_said(const char *happened, const char *sentence)
+bool report_is_said(const char *happened, const char *sentence)
 {
     size_t len = strlen(sentence);
     len -= len > 0 && sentence[len - 1] == '.';
@@ -141,7 +140,7 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
         style = &plain;
     report_happened(in->facts, v, &happened);
     line(out, "", buf_str(&happened), true, style);
-    if (!is_said(buf_str(&happened), v->sentence))
+    if (!report_is_said(buf_str(&happened), v->sentence))
         line(out, "why: ", v->sentence, false, style);
     buf_release(&happened);
     report_ranks(in->facts, &ranks);

@@ -441,7 +441,7 @@ class WhatCanBeHad(SnapCase):
         self.assertEqual(bundle.row("output")["status"], "skipped")
         self.assertEqual(self.verb("verify", bundle.path).returncode, 0)
         again = self.verb("triage", bundle.path)
-        self.assertIn("sleeps for a time", again.stdout)
+        self.assertIn("sleeps for a set time", again.stdout)
 
 
 if __name__ == "__main__":

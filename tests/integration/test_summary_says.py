@@ -2,6 +2,8 @@
 """SUMMARY.md and the last lines say what was measured: no more, and nothing that another line denies."""
 
 import os
+import re
+import time
 
 import support
 from support import HIP_OOM, PYTHON
@@ -47,6 +49,41 @@ class HostMemory(support.Case):
         verdict = self.only_bundle(done).verdict
         if verdict["class"] == "host-oom":  # a kernel log without a kill tells that it was somebody else
             self.assertIn("SIGKILL ended a worker process", verdict["sentence"])
+
+
+class StoodStill(support.Case):
+    """A bundle of a program that stands still, and the one of its end, which rocmcrash makes."""
+
+    STUCK = "import time\ndef wait_for_it():\n    time.sleep(1000)\nwait_for_it()\n"
+
+    def test_both_bundles_tell_of_the_other(self):
+        script = self.write("stuck.py", self.STUCK)
+        began = time.time()
+        done = self.run_it(PYTHON, script, options=["--hang-after=2s", "--on-hang=kill"])
+        bundles = {("snapshot" in os.path.basename(b.path)): b for b in done.bundles}
+        live, end = bundles[True], bundles[False]
+        why = "no output, CPU time or I/O for"
+        run = {name: re.search(r"\*\*Run:\*\* (.*)", b.text("SUMMARY.md"))[1] for name, b in (("live", live), ("end", end))}
+        start = time.strftime("began %Y-%m-%d %H:%M", time.gmtime(began))  # the minute may end in between
+        late = time.strftime("began %Y-%m-%d %H:%M", time.gmtime(began + 10))
+        for said in run.values():
+            self.assertTrue(start in said or late in said, said)
+        self.assertEqual(re.search(r"began [^,]*", run["live"])[0], re.search(r"began [^,]*", run["end"])[0])
+        self.assertRegex(run["live"], rf"snapshot after [\d.]+ m?s \({why}")
+        self.assertIn(os.path.basename(live.path).replace(".tar.gz", ""), run["end"])
+        self.assertIn(why, run["end"])
+        head = end.text("SUMMARY.md").splitlines()[0]
+        self.assertIn("until rocmcrash ended it (--on-hang=kill)", head)
+        self.assertIn("at stuck.py:3 in wait_for_it", head)
+        above = end.text("SUMMARY.md").split("## Why this verdict")[0]
+        self.assertEqual(above.count("until rocmcrash ended it"), 1, "the heading is not said again")
+
+    def test_a_signal_of_somebody_else_is_not_ours(self):
+        script = self.write("stuck.py", "import os, signal, threading, time\nthreading.Timer(6, os.kill, "
+                            "(os.getpid(), signal.SIGTERM)).start()\n" + self.STUCK)
+        done = self.run_it(PYTHON, script, options=["--hang-after=1s"])
+        for bundle in done.bundles:
+            self.assertNotIn("rocmcrash ended it", bundle.text("SUMMARY.md"))
 
 
 if __name__ == "__main__":

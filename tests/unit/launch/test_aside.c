@@ -18,6 +18,7 @@
 
 static struct shared last; /* too large for a stack */
 static struct aside_paths made;
+static struct shared run; /* whose bundles they are */
 
 static void assert_told(struct aside *a, const char *expected)
 {
@@ -44,7 +45,8 @@ static void end_one(struct aside *a, const char *path)
     a->snapshot = &last;
     a->count++;
     a->child = MAKER;
-    assert_true(aside_ended(a, MAKER));
+    assert_true(aside_ended(a, &run, MAKER));
+    assert_int_equal(strlen(run.aside_bundle), path[0] == '\0' ? 0 : 1); /* "/a/1.tar.gz" is "1" */
 }
 
 static void test_each_bundle_is_named(void **state)
