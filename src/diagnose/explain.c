@@ -230,12 +230,11 @@ static void take_apart(struct explainer *x, const struct expr *e)
 
 static void explain_node(struct explainer *x, const struct tree_node *node, bool decided)
 {
-    static const char *const words[] = {"no", "yes", "undecided"};
     struct eval ev = {.facts = x->facts};
     enum answer answer = eval_answer(&ev, node->test);
     x->node->id = strdup(node->id);
     x->node->question = strdup(node->question);
-    x->node->answer = strdup(words[answer]);
+    x->node->answer = strdup(eval_answer_word(answer, &ev));
     x->node->later = decided && answer == ANSWER_YES;
     x->out_of_memory |= x->node->id == NULL || x->node->question == NULL || x->node->answer == NULL;
     take_apart(x, node->test);

@@ -14,7 +14,7 @@
 struct explain_node {
     char *id;
     char *question;
-    char *answer; /* "yes", "no", "undecided" */
+    char *answer; /* eval_answer_word() */
     bool later;   /* yes, but an earlier node had decided */
     struct verdict_list holds;
     struct verdict_list fails;   /* each with the values that make it false */

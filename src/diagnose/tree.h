@@ -140,7 +140,11 @@ struct eval {
     const struct fact *used[EVAL_NAMES_MAX];
     size_t missing_count;
     const char *missing[EVAL_NAMES_MAX]; /* names, owned by the expression */
+    bool was_silent;                     /* a log was read, and lacked a message that was asked for */
 };
+
+/* "yes", "no", "undecided"; "not asked" for a no that stands on no fact and no log: nobody measured it. */
+const char *eval_answer_word(enum answer answer, const struct eval *ev);
 
 #define FACT_REAL_NAME 176
 /* "gpu.this.X" -> "gpu.N.X", written to `out`; any other name as it is. */

@@ -185,8 +185,10 @@ static struct value eval_said(struct eval *ev, const char *name)
         return from_answer(truth(value_of(ev, f, name)));
     const char *log = strncmp(name, "kmsg.", 5) == 0 ? "f.kernel_log_read" : "f.output_read";
     const struct fact *read = present_fact(ev, log);
-    if (read != NULL && read->integer != 0)
+    if (read != NULL && read->integer != 0) {
+        ev->was_silent = true;
         return boolean(false);
+    }
     note_missing(ev, log);
     return undecided();
 }
@@ -430,6 +432,12 @@ struct value eval_value(struct eval *ev, const struct expr *e)
         return eval_call(ev, e);
     }
     return undecided();
+}
+
+const char *eval_answer_word(enum answer answer, const struct eval *ev)
+{
+    static const char *const words[] = {"no", "yes", "undecided"};
+    return answer == ANSWER_NO && ev->used_count == 0 && !ev->was_silent ? "not asked" : words[answer];
 }
 
 enum answer eval_answer(struct eval *ev, const struct expr *e)

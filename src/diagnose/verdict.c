@@ -120,14 +120,13 @@ static char *numbers_text(const struct judge *j, const struct eval *ev)
 static void add_step(struct judge *j, const struct tree_node *node, enum answer answer,
                      const struct eval *ev)
 {
-    static const char *const words[] = {"no", "yes", "undecided"};
     struct verdict *v = j->verdict;
     if (v->steps == VERDICT_STEPS_MAX)
         return;
     struct verdict_step *step = &v->path[v->steps++];
     step->node = copy_text(j, node->id);
     step->question = copy_text(j, node->question);
-    step->answer = copy_text(j, words[answer]);
+    step->answer = copy_text(j, eval_answer_word(answer, ev));
     step->numbers = numbers_text(j, ev);
     j->out_of_memory |= step->numbers == NULL;
 }

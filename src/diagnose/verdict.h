@@ -31,7 +31,7 @@ void verdict_list_release(struct verdict_list *list);
 struct verdict_step {
     char *node;     /* id in the tree */
     char *question; /* in words */
-    char *answer;   /* "yes", "no", "undecided" */
+    char *answer;   /* "yes", "no", "undecided", "not asked" */
     char *numbers;  /* the values that decided it, with their sources; may be "" */
 };
 

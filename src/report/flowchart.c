@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The path through the tree as a Mermaid flowchart, which GitHub draws. Questions that were simply
- * answered "no" are drawn as one box. The last ones with numbers, and the verdict, have their own.
+ * answered "no", or were not asked, are drawn as one box. The last ones with numbers, and the verdict, have their own.
  */
 #include "report/internal.h"
 
@@ -87,7 +87,8 @@ static void group_box(const struct verdict *v, size_t from, size_t to, struct bu
 {
     buf_printf(out, "  q%zu[\"", from);
     bool any = names_with(v, from, to, "no", true, out);
-    (void)names_with(v, from, to, "undecided", !any, out);
+    any |= names_with(v, from, to, "undecided", !any, out);
+    (void)names_with(v, from, to, "not asked", !any, out);
     buf_puts(out, "\"]\n");
 }
 

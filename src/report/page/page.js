@@ -287,9 +287,9 @@
 
   function path() {
     const steps = verdict.path || [];
-    const entry = step => element("li", {}, step.question + " ", element("b", {class: step.answer}, step.answer),
+    const entry = step => element("li", {}, step.question + " ", element("b", {class: step.answer.replace(" ", "-")}, step.answer),
       step.numbers ? element("div", {class: "faint"}, step.numbers) : "");
-    const notable = steps.filter(step => step.answer !== "no");
+    const notable = steps.filter(step => step.answer !== "no" && step.answer !== "not asked");
     return steps.length === 0 ? [] : [element("h3", {}, "The way through the decision tree"),
       element("ol", {class: "path"}, notable.map(entry)),
       folded("all " + steps.length + " questions", element("ol", {class: "path"}, steps.map(entry)))];

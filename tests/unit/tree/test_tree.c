@@ -371,6 +371,37 @@ static void a_low_verdict_yields_to_clear_words(void **state)
     }
 }
 
+static const char *answer_to(const struct verdict *v, const char *node)
+{
+    for (size_t i = 0; i < v->steps; i++)
+        if (strcmp(v->path[i].node, node) == 0)
+            return v->path[i].answer;
+    return "";
+}
+
+/* A "no" needs a number, or a log that was read: what nobody measured was not asked. */
+static void a_question_without_any_input_is_not_asked(void **state)
+{
+    static const struct {
+        const char *facts, *node, *answer;
+    } cases[] = {
+        {"{'kmsg.readable': true}", "alive-runs", "not asked"},
+        {"{'snap.life': 'x', 'snap.cpu_percent': 3.0}", "alive-runs", "no"},
+        {"{'snap.life': 'x'}", "alive-sleep", "undecided"},
+        {"{}", "hardware-error-counted", "not asked"},
+        {"{'gpu.0.errors_uncorrected_count@baseline': 1, 'f.uncorrected_new_count': 0}", "hardware-error-counted", "no"},
+        {"{'log.output_read': true, 'kmsg.readable': true}", "no-device", "no"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cJSON *facts = fixture_quoted(cases[i].facts);
+        struct verdict v = fixture_judge(*state, facts, NULL);
+        if (strcmp(answer_to(&v, cases[i].node), cases[i].answer) != 0)
+            fail_msg("%s: %s says '%s'", cases[i].facts, cases[i].node, answer_to(&v, cases[i].node));
+        verdict_release(&v);
+        cJSON_Delete(facts);
+    }
+}
+
 /* A message of a GPU on a machine without one: the verdict stays, and says that nothing else speaks for it. */
 static void a_message_alone_is_not_sure_without_a_gpu(void **state)
 {
@@ -428,6 +459,7 @@ int main(void)
         cmocka_unit_test(the_holder_is_named_when_it_is_on_this_gpu),
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(a_low_verdict_yields_to_clear_words),
+        cmocka_unit_test(a_question_without_any_input_is_not_asked),
         cmocka_unit_test(a_message_alone_is_not_sure_without_a_gpu),
         cmocka_unit_test(json_has_the_agreed_keys),
     };
