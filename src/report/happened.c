@@ -26,8 +26,8 @@ struct wording {
  * the ledger and the driver's counters. Figures of two sources are never mixed. */
 static const struct wording memory[] = {
     {NULL, "f.no_gpu oom.requested_bytes",
-     "GPU out of memory, says the program: {oom.requested_bytes} wanted[[, {oom.free_bytes} free of "
-     "{oom.total_bytes}]]; no GPU was found here"},
+     "GPU out of memory: {oom.requested_bytes} wanted[[, {oom.free_bytes} free of {oom.total_bytes}]], says the program; "
+     "no GPU was found here"},
     {NULL, "oom.requested_bytes oom.allowed_bytes",
      "GPU out of memory: {oom.requested_bytes} wanted[[, {account.room_bytes} left of the "
      "{account.budget_bytes} that this process may use]]"},

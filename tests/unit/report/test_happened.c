@@ -40,7 +40,7 @@ static void a_sentence_for_each(void **state)
         {"capacity", "", "{" OOM ",\"oom.free_bytes\":987758592}",
          "GPU out of memory: 1.58 GiB wanted (capacity, high confidence)"},
         {"capacity", "", "{" OOM "," FREE ",\"f.no_gpu\":true}",
-         "GPU out of memory, says the program: 1.58 GiB wanted, 942.0 MiB free of 62.50 GiB; no GPU was found here (capacity, high confidence)"},
+         "GPU out of memory: 1.58 GiB wanted, 942.0 MiB free of 62.50 GiB, says the program; no GPU was found here (capacity, high confidence)"},
         {"host-oom", "allocation failed", "{}", "The program did not get host memory (host-oom, high confidence)"},
         {"leak", "", "{}", "GPU out of memory (leak, high confidence)"},
         {"held-by-other", "phantom free", "{" FREE "}",
