@@ -25,6 +25,7 @@
 #include "cli/event.h"
 #include "cli/job_output.h"
 #include "cli/job_rows.h"
+#include "cli/own_variables.h"
 #include "cli/patience.h"
 #include "cli/site.h"
 #include "cli/stage_places.h"
@@ -72,6 +73,8 @@ static void fill_context(struct job *job)
     job->fds = failed != NULL ? impact_record_text(failed, CHUNK_FDS) : NULL;
     unsigned refused = memory_refusals();
     job->environ_list = failed != NULL ? impact_record_environ(failed, &job->environ_text) : NULL;
+    if (job->environ_list != NULL)
+        own_variables_remove(job->environ_list, job->environ_text);
     /* Not of a `recover`, which is started in another shell; not if memory was refused. */
     bool inherits_ours =
         job->environ_list == NULL && memory_refusals() == refused && job->shared != NULL;

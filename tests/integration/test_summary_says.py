@@ -51,6 +51,25 @@ class HostMemory(support.Case):
             self.assertIn("SIGKILL ended a worker process", verdict["sentence"])
 
 
+class Environment(support.Case):
+    """The variables are the user's: what rocmcrash adds for its own ends is left out."""
+
+    def ends(self, **variables):
+        self.environ.update(variables)
+        return self.only_bundle(self.run_it(PYTHON, "-c", "raise ValueError('x')", options=["--always"]))
+
+    def test_what_we_add_is_not_shown(self):
+        bundle = self.ends()
+        self.assertEqual([name for name in ("env.LD_PRELOAD", "env.PYTHONPATH") if name in bundle.facts], [])
+        for ours in ("librocmcrash", "PYTHONPATH"):
+            self.assertNotIn(ours, bundle.text("environment/environment.txt"))
+
+    def test_what_the_user_set_is(self):
+        bundle = self.ends(LD_PRELOAD="libm.so.6", PYTHONPATH="/usr/share/x")
+        self.assertEqual(bundle.value("env.LD_PRELOAD"), "libm.so.6")
+        self.assertIn("PYTHONPATH=", bundle.text("environment/environment.txt"))
+
+
 class StoodStill(support.Case):
     """A bundle of a program that stands still, and the one of its end, which rocmcrash makes."""
 
