@@ -87,6 +87,7 @@ bool aside_start(struct aside *a, struct shared *shared, const struct launch_opt
     a->child = fork();
     if (a->child == 0)
         make_bundle(snapshot, fd, shared, options, relays, why);
+    shared_note_own_child(shared, a->child);
     (void)close(fd);
     shared_event(shared, "supervisor", "snapshot: %s", why);
     if (a->child < 0)

@@ -218,6 +218,7 @@ void supervisor_finish(struct supervisor *s)
     for (int start = 0; start < FINISHER_STARTS_MAX; start++) {
         s->finisher_ended = false;
         s->finisher = finish_start(s->shared_fd, s->options, what, aside, what == FINISH_ENDED);
+        shared_note_own_child(s->shared, s->finisher);
         if (s->finisher <= 0 && errno == EAGAIN) { /* fork() failed; it may succeed in a moment */
             (void)poll(NULL, 0, FORK_AGAIN_MS);
             continue;

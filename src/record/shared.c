@@ -126,6 +126,12 @@ struct shared *shared_map(int fd, struct rc_err *err)
     return s;
 }
 
+void shared_note_own_child(struct shared *s, int32_t pid)
+{
+    if (pid > 0)
+        s->own_children[s->own_children_count++ % SHARED_OWN_CHILDREN] = pid;
+}
+
 void shared_note_still_signal(struct shared *s, int signo)
 {
     uint64_t began_ns = s->still_since_ns;

@@ -173,6 +173,7 @@ struct shared_run {
 #define SHARED_HOOK_TEXT 256
 #define SHARED_STEPS_TEXT 64
 
+#define SHARED_OWN_CHILDREN 4
 #define SHARED_GPUS_MAX 128
 #define SHARED_GPU_NONE UINT32_MAX
 
@@ -232,6 +233,9 @@ struct shared {
     _Atomic uint64_t still_began_ns;  /* since when it stood still then */
     _Atomic uint32_t still_signal;
     _Atomic uint32_t still_ended; /* S: we sent it: --on-hang=kill */
+    /* S: its other children, which make bundles: no processes of the run. The last few, 0 = none. */
+    _Atomic int32_t own_children[SHARED_OWN_CHILDREN];
+    _Atomic uint32_t own_children_count;
     /* S: bundles that were made while the target ran; why the last one was asked for, and its file's name ("" = none yet). */
     _Atomic uint32_t asides_count;
     char aside_why[128], aside_bundle[256];
@@ -322,6 +326,8 @@ struct rc_err;
 
 /* Records that `signo` asks the target to end while it stands still, once for a standstill. */
 void shared_note_still_signal(struct shared *s, int signo);
+/* A child of S that is no process of the run; pid <= 0 is none. */
+void shared_note_own_child(struct shared *s, int32_t pid);
 /* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit, and seals the size; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);
 /* Create the memfd (not close-on-exec only where the finisher inherits it) and map it.

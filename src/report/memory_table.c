@@ -243,7 +243,9 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     memory_row(facts, "other processes, VRAM", "others.vram_bytes", NULL, &rows);
     left_row(facts, "host, available", "host.mem_available_bytes", "host.mem_available_lowest_bytes",
              "host.mem_total_bytes", &rows);
-    memory_row(facts, "cgroup, used", "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
+    memory_row(facts, present(facts, "host.cgroup_used_bytes", FACT_AFTER) != NULL
+                          ? "cgroup, used (after: with rocmcrash, which makes the bundle)" : "cgroup, used",
+               "host.cgroup_used_bytes", "host.cgroup_limit_bytes", &rows);
     if (rows.len > 0) {
         buf_printf(out, "| memory | total | before | peak | %s | 1 s after | source |\n"
                         "|---|---|---|---|---|---|---|\n",

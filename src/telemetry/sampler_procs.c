@@ -59,6 +59,9 @@ static bool is_helper(const struct sampler *s, int32_t pid)
     for (int i = 0; i < HELPER_MAX; i++)
         if (s->shared->helpers[i].pid == pid)
             return true;
+    for (int i = 0; i < SHARED_OWN_CHILDREN; i++)
+        if (s->shared->own_children[i] == pid)
+            return true;
     return false;
 }
 

@@ -69,6 +69,30 @@ static void test_tree_is_followed(void **state)
     expect_metric(w->shared, METRIC_PROC_FDS, (uint32_t)top, VALUE_ABSENT, 0);
 }
 
+/* A child of the supervisor is an orphan of the target, unless the supervisor says that it is its own. */
+static void test_our_children_are_not_of_the_tree(void **state)
+{
+    struct world *w = *state;
+    pid_t deepest = 0;
+    pid_t top = start_sleeper(0, &deepest);
+    pid_t orphan = start_sleeper(0, &deepest);
+    pid_t finisher = start_sleeper(0, &deepest);
+    w->shared->target_pid = top;
+    w->shared->run.supervisor_pid = getpid();
+    shared_note_own_child(w->shared, finisher);
+    world_begin(w);
+    world_turn_after(w, SECOND);
+    struct series_set set;
+    help_ring_to_series(w->shared, &set);
+    assert_non_null(series_find(&set, METRIC_PROC_RSS, (uint32_t)top));
+    assert_non_null(series_find(&set, METRIC_PROC_RSS, (uint32_t)orphan));
+    assert_null(series_find(&set, METRIC_PROC_RSS, (uint32_t)finisher));
+    series_release(&set);
+    end_sleeper(top);
+    end_sleeper(orphan);
+    end_sleeper(finisher);
+}
+
 /* KFD's files: of the tree, and of another process that holds VRAM. */
 static void test_kfd_ours_and_others(void **state)
 {
@@ -194,6 +218,7 @@ int main(void)
         TEST(test_tree_is_followed),
         TEST(test_kfd_ours_and_others),
         TEST(test_drm_clients_counted_once),
+        TEST(test_our_children_are_not_of_the_tree),
         TEST(test_at_most_64_processes_gpu_users_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
