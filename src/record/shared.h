@@ -326,7 +326,7 @@ struct rc_err;
 
 /* Records that `signo` asks the target to end while it stands still, once for a standstill. */
 void shared_note_still_signal(struct shared *s, int signo);
-/* A child of S that is no process of the run; pid <= 0 is none. */
+/* A child of S that is no process of the run; nothing happens if pid <= 0. */
 void shared_note_own_child(struct shared *s, int32_t pid);
 /* ftruncate() even beyond RLIMIT_FSIZE, which is the target's limit, and seals the size; 0 or -errno. */
 int shared_set_size(int fd, uint64_t size);

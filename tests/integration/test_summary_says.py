@@ -70,6 +70,28 @@ class Environment(support.Case):
         self.assertIn("PYTHONPATH=", bundle.text("environment/environment.txt"))
 
 
+class Unheard(support.Case):
+    """A signal is a signal, whether or not somebody reads what the program prints."""
+
+    def same(self, code):
+        first = self.only_bundle(self.run_it(PYTHON, "-c", code))
+        heard = first.verdict
+        with open(os.devnull, "wb") as nowhere:
+            process = self.start(PYTHON, "-c", code, stderr=nowhere)
+            process.communicate(timeout=support.PATIENCE_S)
+        unheard = [bundle.verdict for bundle in self.bundles() if bundle.path != first.path]
+        self.assertEqual(len(unheard), 1)
+        for key in ("class", "subclass", "confidence", "sentence", "advice", "file_at"):
+            self.assertEqual(heard[key], unheard[0][key], key)
+        return heard
+
+    def test_a_crash(self):
+        self.assertEqual(self.same("import ctypes; ctypes.string_at(0)")["class"], "app-bug")
+
+    def test_a_kill(self):
+        self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "killed by SIGKILL")
+
+
 class StoodStill(support.Case):
     """A bundle of a program that stands still, and the one of its end, which rocmcrash makes."""
 
