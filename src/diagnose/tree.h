@@ -49,6 +49,7 @@ struct buf;
 #define TREE_TERMS_MAX 160
 #define TREE_DEFECTS_MAX 64
 #define TREE_BOUNDS_MAX 4
+#define TREE_LACKS_MAX 16
 #define EXPR_ARGS_MAX 8
 #define EXPR_DEPTH_MAX 64
 #define EXPR_PARTS_MAX 2000
@@ -207,12 +208,23 @@ struct tree_bound {
     char *adds;            /* then: the end of the verdict's sentence; NULL = none */
 };
 
+/* "lacks": what people should know of missing facts, in words. */
+struct tree_lack {
+    char *facts; /* space separated beginnings of their names */
+    struct expr *when;
+    char *say;
+    char *get; /* how to get it; NULL = not possible */
+    bool has_reason; /* the reason why the first of them is missing is told */
+};
+
 struct tree {
     struct expr_terms terms;
     struct cJSON *clauses; /* rules that several nodes share, by name; NULL = none */
     struct expr *yields[2]; /* does a low, a medium verdict yield to evidence for another class? NULL = never */
     size_t bound_count;
     struct tree_bound bound[TREE_BOUNDS_MAX];
+    size_t lack_count;
+    struct tree_lack lack[TREE_LACKS_MAX];
     size_t node_count;
     struct tree_node node[TREE_NODES_MAX];
     struct computed *computed; /* NULL = none */

@@ -140,11 +140,43 @@ static int read_at_most(const struct loader *l, const cJSON *root)
     return r;
 }
 
+static int read_lack(const struct loader *l, const cJSON *item)
+{
+    static const char *const keys[] = {"facts", "if", "say", "get", "reason", NULL};
+    struct tree *t = l->tree;
+    if (!cJSON_IsObject(item) || t->lack_count == TREE_LACKS_MAX)
+        return loader_wrong_key(l, "lacks", "must be a list of up to 16 {\"facts\": ..., \"say\": ...}");
+    struct tree_lack *lack = &t->lack[t->lack_count++];
+    lack->has_reason = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "reason"));
+    int r = loader_check_keys(l, item, keys);
+    if (r == 0)
+        r = loader_text(l, item, "facts", true, &lack->facts);
+    if (r == 0)
+        r = loader_expr(l, item, "if", false, &lack->when);
+    if (r == 0)
+        r = loader_text(l, item, "get", false, &lack->get);
+    return r == 0 ? loader_text(l, item, "say", true, &lack->say) : r;
+}
+
+static int read_lacks(const struct loader *l, const cJSON *root)
+{
+    const cJSON *lacks = cJSON_GetObjectItemCaseSensitive(root, "lacks");
+    const cJSON *lack = NULL;
+    int r = 0;
+    cJSON_ArrayForEach(lack, lacks)
+    {
+        if (r == 0)
+            r = read_lack(l, lack);
+    }
+    return r;
+}
+
 static int read_head(struct loader *l, const cJSON *root)
 {
     static const char *const keys[] = {"format", "how_to_read", "stage",  "why_here", "stages",
                                        "terms",  "labels",      "inputs", "nodes",    "evidence",
-                                       "decides", "clauses",     "yields",   "at_most", NULL};
+                                       "decides", "clauses",     "yields",   "at_most",
+                                       "lacks", NULL};
     const cJSON *stages = cJSON_GetObjectItemCaseSensitive(root, "stages");
     const cJSON *stage = NULL;
     int r = read_words_and_evidence(l, root, keys);
@@ -154,6 +186,8 @@ static int read_head(struct loader *l, const cJSON *root)
         r = read_yields(l, root);
     if (r == 0)
         r = read_at_most(l, root);
+    if (r == 0)
+        r = read_lacks(l, root);
     if (r == 0 && stages != NULL && !cJSON_IsArray(stages))
         r = loader_wrong_key(l, "stages", "must be a list of files below this file's folder");
     cJSON_ArrayForEach(stage, stages)

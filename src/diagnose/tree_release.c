@@ -70,6 +70,12 @@ void tree_free(struct tree *tree)
         free(tree->bound[i].says);
         free(tree->bound[i].adds);
     }
+    for (size_t i = 0; i < tree->lack_count; i++) {
+        free(tree->lack[i].facts);
+        expr_free(tree->lack[i].when);
+        free(tree->lack[i].say);
+        free(tree->lack[i].get);
+    }
     computed_free(tree->computed);
     evidence_release(&tree->evidence);
     free(tree->label);

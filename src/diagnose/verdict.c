@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define NUMBERS_SHOWN 6
+#define LACKING_MAX 128
+#define LACKS_SHOWN 3
 #define RUNNER_UP_WEIGHT 1.5F
 
 static const char *const confidence_names[] = {"low", "medium", "high"};
@@ -26,6 +28,8 @@ struct judge {
     struct verdict *verdict;
     bool out_of_memory;
     struct prior evidence; /* for each class, evidence that decides nothing alone */
+    size_t lacking_count;
+    const char *lacking[LACKING_MAX]; /* the names of missing facts; the tree's */
     const struct tree_node *rival; /* the surest of the nodes that said yes later */
 };
 
@@ -76,6 +80,15 @@ static bool holds(const struct judge *j, const struct expr *when)
     return when == NULL || ask(j, when) == ANSWER_YES;
 }
 
+static void note_lacking(struct judge *j, const char *name)
+{
+    for (size_t i = 0; i < j->lacking_count; i++)
+        if (strcmp(j->lacking[i], name) == 0)
+            return;
+    if (j->lacking_count < LACKING_MAX)
+        j->lacking[j->lacking_count++] = name;
+}
+
 /* "program output: not given", "host.ttm_pages_limit: no such file" */
 static void list_missing(struct judge *j, struct verdict_list *list, const char *name)
 {
@@ -89,6 +102,7 @@ static void list_missing(struct judge *j, struct verdict_list *list, const char 
         name = "f.kernel_log_read";
         f = facts_best(j->facts, name);
     }
+    note_lacking(j, name);
     if (f != NULL && f->status == FACT_PRESENT && f->type == FACT_BOOLEAN)
         reason = f->source != NULL ? f->source : "was not read"; /* "read: no" */
     else if (f != NULL && f->reason != NULL && f->reason[0] != '\0')
@@ -472,6 +486,58 @@ static bool steps_back(const struct judge *j, size_t at)
     return earlier && other_decides(j, at, node_confidence(j, node) + 1);
 }
 
+/* Does the name begin with one of these words? */
+static bool begins_with_any(const char *words, const char *name)
+{
+    for (size_t len; *words != '\0'; words += len + strspn(words + len, " ")) {
+        len = strcspn(words, " ");
+        if (strncmp(name, words, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Why the fact is missing, if that was read, and does not only follow from another one. */
+static const char *own_reason(const struct judge *j, const char *name)
+{
+    const struct fact *f = facts_best(j->facts, name);
+    const char *reason = f != NULL && f->status != FACT_PRESENT ? f->reason : NULL;
+    return reason != NULL && strncmp(reason, "not computed", 12) != 0 ? reason : "";
+}
+
+/* "What the program printed: stderr is a device, which is not read. Leave its stderr a terminal." */
+static void add_lack(struct judge *j, const struct tree_lack *lack)
+{
+    struct buf line = BUF_INIT;
+    const char *reason = "";
+    bool any = false;
+    for (size_t i = 0; i < j->lacking_count; i++) {
+        if (!begins_with_any(lack->facts, j->lacking[i]))
+            continue;
+        any = true;
+        reason = reason[0] == '\0' && lack->has_reason ? own_reason(j, j->lacking[i]) : reason;
+    }
+    if (any && holds(j, lack->when)) {
+        buf_printf(&line, "%s%s%s.", lack->say, reason[0] != '\0' ? ": " : "", reason);
+        if (lack->get != NULL)
+            buf_printf(&line, " %s", lack->get);
+        list_take(j, &j->verdict->lacks, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
+    }
+    buf_release(&line);
+}
+
+/* Nothing missing could change a sure answer. A class "unknown" by another node than the last one has its reason. */
+static void add_lacks(struct judge *j, const struct tree_node *node)
+{
+    struct verdict *v = j->verdict;
+    bool is_last = node == &j->tree->node[j->tree->node_count - 1];
+    if (j->out_of_memory || strcmp(v->confidence, "high") == 0 ||
+        (strcmp(node->class_name, "unknown") == 0 && !is_last))
+        return;
+    for (size_t i = 0; i < j->tree->lack_count && v->lacks.count < LACKS_SHOWN; i++)
+        add_lack(j, &j->tree->lack[i]);
+}
+
 static void walk(struct judge *j)
 {
     const struct tree_node *primary = NULL, *yielded = NULL;
@@ -490,6 +556,7 @@ static void walk(struct judge *j)
         } else if (answer == ANSWER_YES) {
             primary = node;
             set_primary(j, node);
+            add_lacks(j, node);
             if (yielded != NULL)
                 add_also(j, yielded);
         } else if (answer == ANSWER_UNDECIDED) {
@@ -550,6 +617,7 @@ void verdict_release(struct verdict *v)
     verdict_list_release(&v->why);
     verdict_list_release(&v->against);
     verdict_list_release(&v->missing);
+    verdict_list_release(&v->lacks);
     verdict_list_release(&v->advice);
     free(v->verify);
     free(v->file_at);

@@ -50,6 +50,7 @@ struct verdict {
     struct verdict_list why;     /* reasons, each with its source */
     struct verdict_list against; /* reasons against it */
     struct verdict_list missing; /* inputs that were not there */
+    struct verdict_list lacks;   /* those of them that could change the verdict, in words, the weightiest first */
     struct verdict_list advice;  /* what to try first; each with a way to see that it helped */
     char *verify;                /* verify step of the first advice, "" = none */
     char *file_at;               /* where to file the issue */

@@ -51,7 +51,7 @@ struct cJSON *verdict_to_json(const struct verdict *v, const struct facts *facts
               add_text(o, "sentence", v->sentence) &&
               add_text(o, "runner_up", v->runner_up) && add_text(o, "decides", v->decides) && add_list(o, "also", &v->also) &&
               add_list(o, "why", &v->why) && add_list(o, "against", &v->against) &&
-              add_list(o, "missing", &v->missing) && add_list(o, "advice", &v->advice) &&
+              add_list(o, "missing", &v->missing) && add_list(o, "lacks", &v->lacks) && add_list(o, "advice", &v->advice) &&
               add_text(o, "verify", v->verify) && add_text(o, "file_at", v->file_at) &&
               signature_to_json(v, facts, o) && add_path(o, v) && account_to_json(facts, o);
     if (!ok) {

@@ -113,63 +113,11 @@ void report_machine_line(const struct facts *facts, struct buf *ret)
     buf_release(&line);
 }
 
-/* --- what is missing --- */
-
-/* "free + idle: not computed: oom.free_bytes (not known), f.idle_bytes (not computed)": follows
- * from other missing facts, unless one of the inputs has its own reason. */
-static bool only_follows(const char *line)
-{
-    static const char *const empty[] = {"(not known)", "(not computed)"};
-    const char *at = strstr(line, ": not computed:");
-    if (at == NULL)
-        return false;
-    for (; (at = strchr(at, '(')) != NULL; at++) {
-        bool known = false;
-        for (size_t i = 0; i < 2; i++)
-            known |= strncmp(at, empty[i], strlen(empty[i])) == 0;
-        if (!known)
-            return false;
-    }
-    return true;
-}
-
-/* "requested: not known" -> "requested" */
-static size_t bare_name(const char *line)
-{
-    static const char end[] = ": not known";
-    size_t len = strlen(line);
-    return len > sizeof(end) - 1 && strcmp(line + len - (sizeof(end) - 1), end) == 0
-               ? len - (sizeof(end) - 1)
-               : 0;
-}
-
 void report_missing(const struct verdict *v, struct buf *out)
 {
-    struct buf names = BUF_INIT;
-    size_t lines = 0;
-    for (size_t i = 0; i < v->missing.count; i++) {
-        size_t len = bare_name(v->missing.text[i]);
-        if (len == 0)
-            continue;
-        buf_puts(&names, names.len > 0 ? ", " : "");
-        buf_append(&names, v->missing.text[i], len);
-    }
-    for (size_t i = 0; i < v->missing.count; i++) {
-        const char *line = v->missing.text[i];
-        bool follows = only_follows(line) && (names.len > 0 || lines > 0);
-        if (bare_name(line) > 0 || follows)
-            continue;
+    for (size_t i = 0; i < v->lacks.count; i++) {
         buf_puts(out, "- ");
-        escape_markdown(out, line, LINE_MAX_BYTES);
-        buf_putc(out, '\n');
-        lines++;
-    }
-    /* Missing facts do not matter if they could not have changed a sure answer. */
-    bool sure = v->confidence != NULL && strcmp(v->confidence, "high") == 0;
-    if (names.len > 0 && !sure) {
-        buf_puts(out, "- not known: ");
-        escape_markdown(out, buf_str(&names), LINE_MAX_BYTES);
+        escape_markdown(out, v->lacks.text[i], LINE_MAX_BYTES);
         buf_putc(out, '\n');
     }
-    buf_release(&names);
 }

@@ -72,7 +72,7 @@ void report_other_facts(const struct facts *facts, const char *const *prefixes, 
                         struct buf *out);
 /* "gfx1100, 23.98 GiB; Linux 6.8.0; ROCm 6.2.0; PyTorch 2.5.1", as far as it is known. */
 void report_machine_line(const struct facts *facts, struct buf *out);
-/* Missing facts, each once: those that do not follow from others, on one line. */
+/* Bullets: what could change the verdict and was not there. */
 void report_missing(const struct verdict *verdict, struct buf *out);
 
 /* "at the failure", or "at the snapshot" where a live process was looked at. */

@@ -108,27 +108,6 @@ static void runner_up_line(const struct verdict *v, const struct report_style *s
     buf_release(&text);
 }
 
-static bool is_known_and(const struct facts *facts, const char *name, bool value)
-{
-    const struct fact *f = facts_best(facts, name);
-    return f != NULL && f->status == FACT_PRESENT && (f->type == FACT_TEXT || f->integer != 0) == value;
-}
-
-/* Would the missing figures, all of memory, help? Not where nothing failed, and no figure tells who sent a signal. A
- * program that had no GPU open, and that no memory was refused, lacks none of them. */
-static bool figures_would_tell(const struct report_input *in)
-{
-    static const char *const settled[] = {"killed by SIGKILL", "ended by SIGQUIT", "nothing failed"};
-    const struct verdict *v = in->verdict;
-    for (size_t i = 0; v->subclass != NULL && i < sizeof(settled) / sizeof(settled[0]); i++) {
-        if (strcmp(v->subclass, settled[i]) == 0)
-            return false;
-    }
-    if (is_known_and(in->facts, "proc.0.uses_gpu", false) && !is_known_and(in->facts, "oom.seen", true))
-        return false;
-    return strcmp(v->class_name, "unknown") == 0 && v->missing.count > 0 && !is_known_and(in->facts, "snap.life", true);
-}
-
 void report_terminal(const struct report_input *in, const char *bundle_path,
                      const struct report_style *style, struct buf *out)
 {
@@ -149,8 +128,8 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
     buf_release(&ranks);
     if (v->runner_up != NULL && v->runner_up[0] != '\0' && strcmp(v->confidence, "high") != 0)
         runner_up_line(v, style, out);
-    if (figures_would_tell(in))
-        line(out, "missing: ", v->missing.text[0], false, style);
+    if (strcmp(v->class_name, "unknown") == 0 && v->lacks.count > 0)
+        line(out, "missing: ", v->lacks.text[0], false, style);
     if (v->advice.count > 0)
         advice_line(v, style, out);
     if (v->verify != NULL && v->verify[0] != '\0')

@@ -300,13 +300,25 @@ static void put_siblings(struct context *c, uint32_t failed_pid)
                               holders_source(c)));
 }
 
+static bool has_counter(const struct series_set *set, enum metric m)
+{
+    for (uint32_t gpu = 0; gpu < MACHINE_GPUS_MAX; gpu++) {
+        const struct series *s = series_find(set, m, gpu);
+        if (s != NULL && series_peak(s) != NULL)
+            return true;
+    }
+    return false;
+}
+
 static void put_growth(struct context *c)
 {
     static const char source[] = "computed from per-window minima of memory in use on the GPU";
     struct growth g = series_growth(c->set, c->set->first_ns, c->end_ns);
     if (!g.valid) {
         note(c, facts_set_missing(c->facts, "f.growth.samples", FACT_IMPACT, FACT_ABSENT,
-                                  "the run was too short, or no GPU counter was readable", source));
+                                  has_counter(c->set, METRIC_GPU_VRAM_USED) ? "the run was too short"
+                                                                            : "no counter of a GPU was read",
+                                  source));
         return;
     }
     note(c, facts_set_integer(c->facts, "f.growth.samples", FACT_IMPACT, (int64_t)g.windows,

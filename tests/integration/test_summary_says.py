@@ -25,6 +25,8 @@ class NoGpu(support.Case):
         self.assertEqual((bundle.verdict["class"], bundle.verdict["confidence"]), ("capacity", "low"))
         self.assertIn("says the program", summary.splitlines()[0])
         self.assertIn("**Machine:** no GPU found (no amdgpu card and no KFD node)", summary)
+        missing = summary.split("**Missing**")[1].split("```")[0].strip().splitlines()
+        self.assertEqual(missing, ["- Counters of a GPU: none was found."])
         against = summary.split("**What speaks against it**")[1].split("**")[0]
         self.assertIn("no GPU was found on this machine", against)
 

@@ -199,19 +199,15 @@ static void every_collector_has_a_table(void **state)
     tree_free(tree);
 }
 
-static void missing_is_told_once(void **state)
+static void missing_is_told_in_words(void **state)
 {
     (void)state;
-    static char lines[][60] = {"requested: not known", "free: not known",
-                               "free + idle: not computed: oom.free_bytes (not known)",
-                               "sum: not computed: host.x (permission denied)"};
-    const struct verdict v = {
-        .missing = {.count = 4, .text = {lines[0], lines[1], lines[2], lines[3]}}};
+    static char raw[] = "rises beside PyTorch: not known", words[] = "The kernel log: no permission.";
+    const struct verdict v = {.missing = {.count = 1, .text = {raw}}, .lacks = {.count = 1, .text = {words}}};
     struct buf out = BUF_INIT;
     report_missing(&v, &out);
-    assert_says(&out, "- not known: requested, free\n");
-    assert_says(&out, "permission denied");
-    assert_silent(&out, "free + idle");
+    assert_says(&out, "- The kernel log: no permission.\n");
+    assert_silent(&out, "rises beside");
     buf_release(&out);
 }
 
@@ -341,7 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_collector_has_a_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_text_is_whole, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_summary_fits_an_issue, set_up, tear_down),
-        cmocka_unit_test(missing_is_told_once),
+        cmocka_unit_test(missing_is_told_in_words),
         cmocka_unit_test_setup_teardown(ledger_sentences, set_up, tear_down),
         cmocka_unit_test_setup_teardown(visible_vram_is_a_row_only_where_it_is_smaller, set_up,
                                         tear_down),

@@ -402,6 +402,34 @@ static void a_question_without_any_input_is_not_asked(void **state)
     }
 }
 
+/* Words, at most three, and none that could not change the verdict: neither a sure one, nor one whose reason is known. */
+static void what_is_missing_is_told_in_words(void **state)
+{
+    static const struct {
+        const char *facts, *says[3];
+    } cases[] = {
+        {"{'oom.seen': true, 'kmsg.readable': null}",
+         {"The kernel log of that time. 'sudo dmesg -T' prints it.", "How much was requested", "The GPU's counters over the run"}},
+        {"{'run.program': 'a', 'oom.seen': true, 'gpu.present': false, 'proc.0.uses_gpu': false}", {"Counters of a GPU: none was found."}},
+        {"{'run.program': 'a', 'target.signal': 10, 'proc.0.uses_gpu': false}", {NULL}},
+        {"{'run.program': 'a', 'target.signal': 9, 'kmsg.readable': null}", {NULL}},
+        {"{'run.program': 'a', 'target.exit_code': 0, 'kmsg.readable': null}", {NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cJSON *facts = fixture_quoted(cases[i].facts);
+        struct verdict v = fixture_judge(*state, facts, NULL);
+        size_t count = 0;
+        for (; count < 3 && cases[i].says[count] != NULL; count++)
+            if (v.lacks.count <= count || strstr(v.lacks.text[count], cases[i].says[count]) == NULL)
+                fail_msg("%s: lack %zu is not '%s' but '%s'", cases[i].facts, count, cases[i].says[count],
+                         v.lacks.count > count ? v.lacks.text[count] : "none");
+        if (v.lacks.count != count)
+            fail_msg("%s: also '%s'", cases[i].facts, v.lacks.text[count]);
+        verdict_release(&v);
+        cJSON_Delete(facts);
+    }
+}
+
 /* A message of a GPU on a machine without one: the verdict stays, and says that nothing else speaks for it. */
 static void a_message_alone_is_not_sure_without_a_gpu(void **state)
 {
@@ -460,6 +488,7 @@ int main(void)
         cmocka_unit_test(the_kernel_for_gfx1151_is_told_by_its_package_number),
         cmocka_unit_test(a_low_verdict_yields_to_clear_words),
         cmocka_unit_test(a_question_without_any_input_is_not_asked),
+        cmocka_unit_test(what_is_missing_is_told_in_words),
         cmocka_unit_test(a_message_alone_is_not_sure_without_a_gpu),
         cmocka_unit_test(json_has_the_agreed_keys),
     };
