@@ -144,6 +144,9 @@ struct eval {
     bool was_silent;                     /* a log was read, and lacked a message that was asked for */
 };
 
+/* Says of these missing facts what could change the verdict (verdict_lacks.c): 0 or -ENOMEM. */
+int verdict_add_lacks(struct verdict *v, const struct facts *facts, const struct tree *tree, const char *const *names,
+                      size_t count);
 /* "yes", "no", "undecided"; "not asked" for a no that stands on no fact and no log: nobody measured it. */
 const char *eval_answer_word(enum answer answer, const struct eval *ev);
 

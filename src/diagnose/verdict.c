@@ -17,7 +17,6 @@
 
 #define NUMBERS_SHOWN 6
 #define LACKING_MAX 128
-#define LACKS_SHOWN 3
 #define RUNNER_UP_WEIGHT 1.5F
 
 static const char *const confidence_names[] = {"low", "medium", "high"};
@@ -486,56 +485,12 @@ static bool steps_back(const struct judge *j, size_t at)
     return earlier && other_decides(j, at, node_confidence(j, node) + 1);
 }
 
-/* Does the name begin with one of these words? */
-static bool begins_with_any(const char *words, const char *name)
-{
-    for (size_t len; *words != '\0'; words += len + strspn(words + len, " ")) {
-        len = strcspn(words, " ");
-        if (strncmp(name, words, len) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Why the fact is missing, if that was read, and does not only follow from another one. */
-static const char *own_reason(const struct judge *j, const char *name)
-{
-    const struct fact *f = facts_best(j->facts, name);
-    const char *reason = f != NULL && f->status != FACT_PRESENT ? f->reason : NULL;
-    return reason != NULL && strncmp(reason, "not computed", 12) != 0 ? reason : "";
-}
-
-/* "What the program printed: stderr is a device, which is not read. Leave its stderr a terminal." */
-static void add_lack(struct judge *j, const struct tree_lack *lack)
-{
-    struct buf line = BUF_INIT;
-    const char *reason = "";
-    bool any = false;
-    for (size_t i = 0; i < j->lacking_count; i++) {
-        if (!begins_with_any(lack->facts, j->lacking[i]))
-            continue;
-        any = true;
-        reason = reason[0] == '\0' && lack->has_reason ? own_reason(j, j->lacking[i]) : reason;
-    }
-    if (any && holds(j, lack->when)) {
-        buf_printf(&line, "%s%s%s.", lack->say, reason[0] != '\0' ? ": " : "", reason);
-        if (lack->get != NULL)
-            buf_printf(&line, " %s", lack->get);
-        list_take(j, &j->verdict->lacks, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
-    }
-    buf_release(&line);
-}
-
 /* Nothing missing could change a sure answer. A class "unknown" by another node than the last one has its reason. */
-static void add_lacks(struct judge *j, const struct tree_node *node)
+static bool lacks_nothing(const struct judge *j, const struct tree_node *node)
 {
-    struct verdict *v = j->verdict;
     bool is_last = node == &j->tree->node[j->tree->node_count - 1];
-    if (j->out_of_memory || strcmp(v->confidence, "high") == 0 ||
-        (strcmp(node->class_name, "unknown") == 0 && !is_last))
-        return;
-    for (size_t i = 0; i < j->tree->lack_count && v->lacks.count < LACKS_SHOWN; i++)
-        add_lack(j, &j->tree->lack[i]);
+    return j->out_of_memory || strcmp(j->verdict->confidence, "high") == 0 ||
+           (strcmp(node->class_name, "unknown") == 0 && !is_last);
 }
 
 static void walk(struct judge *j)
@@ -556,7 +511,8 @@ static void walk(struct judge *j)
         } else if (answer == ANSWER_YES) {
             primary = node;
             set_primary(j, node);
-            add_lacks(j, node);
+            if (!lacks_nothing(j, node) && verdict_add_lacks(j->verdict, j->facts, j->tree, j->lacking, j->lacking_count) < 0)
+                j->out_of_memory = true;
             if (yielded != NULL)
                 add_also(j, yielded);
         } else if (answer == ANSWER_UNDECIDED) {

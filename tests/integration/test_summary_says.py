@@ -26,7 +26,8 @@ class NoGpu(support.Case):
         self.assertIn("says the program", summary.splitlines()[0])
         self.assertIn("**Machine:** no GPU found (no amdgpu card and no KFD node)", summary)
         missing = summary.split("**Missing**")[1].split("```")[0].strip().splitlines()
-        self.assertEqual(missing, ["- Counters of a GPU: none was found."])
+        self.assertIn("- Counters of a GPU: none was found.", missing)
+        self.assertLessEqual(len(missing), 2, "and the kernel log")
         against = summary.split("**What speaks against it**")[1].split("**")[0]
         self.assertIn("no GPU was found on this machine", against)
 
