@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people should know of the facts that were missing ("lacks" of the tree). */
+/* Words for the facts that were missing ("lacks" of the tree). */
 #include "diagnose/verdict.h"
 
 #include "base/buf.h"
