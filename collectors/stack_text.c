@@ -25,6 +25,7 @@ struct frame_line {
     int number;
     char symbol[STACK_NAME_MAX]; /* "" = none */
     char module[STACK_NAME_MAX];
+    char place[2 * STACK_NAME_MAX]; /* "hipMalloc+0x44 (libamdhip64.so.6)", "" = unknown */
 };
 
 static void copy_part(char *out, const char *from, size_t length)
@@ -33,6 +34,16 @@ static void copy_part(char *out, const char *from, size_t length)
         length = STACK_NAME_MAX - 1;
     memcpy(out, from, length);
     out[length] = '\0';
+}
+
+/* "hipMalloc+0x44 (libamdhip64.so.6)"; "libm.so.6+0x44" has its file already. */
+static void put_place(struct frame_line *frame, const char *name, size_t length)
+{
+    char where[STACK_NAME_MAX];
+    copy_part(where, name, length);
+    bool shows_file = frame->symbol[0] != '\0' && frame->module[0] != '\0';
+    (void)snprintf(frame->place, sizeof frame->place, "%s%s%s%s", where, shows_file ? " (" : "",
+                   shows_file ? frame->module : "", shows_file ? ")" : "");
 }
 
 /*   #3   0x00007f0c2d0a1234 in hipMalloc+0x44 (libamdhip64.so.6, build-id 0011...) */
@@ -66,6 +77,8 @@ static bool parse_frame(const char *line, size_t length, struct frame_line *ret)
         ret->symbol[0] = '\0';
     if (name[0] == '?')
         ret->module[0] = ret->symbol[0] = '\0';
+    else
+        put_place(ret, name, (size_t)(open - name));
     return true;
 }
 
@@ -92,6 +105,10 @@ static void take_frame(struct stack_summary *summary, const struct frame_line *f
 {
     if (frame->number == 0 && frame->module[0] != '\0')
         copy_part(summary->module, frame->module, strlen(frame->module));
+    if (summary->place[0] == '\0' && !is_abort_path(frame->symbol)) {
+        memcpy(summary->place, frame->place, sizeof summary->place);
+        summary->place_frame = frame->number;
+    }
     bool plain = frame->symbol[0] != '\0' && !is_abort_path(frame->symbol);
     if (summary->top[0] == '\0' && plain) {
         copy_part(summary->top, frame->symbol, strlen(frame->symbol));

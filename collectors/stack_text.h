@@ -13,7 +13,8 @@ struct stack_summary {
                                       * aborting */
     char module[STACK_NAME_MAX];     /* file of frame 0 */
     char gpu_module[STACK_NAME_MAX]; /* innermost file of the ROCm stack */
-    int top_frame, module_frame, gpu_frame;
+    char place[2 * STACK_NAME_MAX];  /* "main+0x37 (segv)" of the innermost frame that is not part of aborting */
+    int top_frame, module_frame, gpu_frame, place_frame;
 };
 
 /* Strings are "" where there is none. False when the text holds no failed thread with frames. */

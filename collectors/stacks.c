@@ -61,6 +61,7 @@ static void set_facts(struct stacks_run *run, const char *text, unsigned index)
         return;
     run->facts_set = true;
     set_fact(run, "stack.top", summary.top, index, summary.top_frame);
+    set_fact(run, "stack.place", summary.place, index, summary.place_frame);
     set_fact(run, "stack.module", summary.module, index, 0);
     set_fact(run, "stack.gpu_module", summary.gpu_module, index, summary.gpu_frame);
 }

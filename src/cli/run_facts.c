@@ -104,6 +104,18 @@ static void status_facts(const struct run_info *info, struct facts *facts)
     }
 }
 
+#define NULL_PAGE 4096u /* an index or a member of a null pointer */
+
+static void fault_words(struct facts *facts, const struct shared_impact *impact, const char *address, const char *source)
+{
+    char words[64];
+    const char *null = impact->signo != SIGSEGV || impact->fault_address >= NULL_PAGE ? ""
+                       : impact->fault_address == 0                                   ? ", a null pointer"
+                                                                                      : ", near a null pointer";
+    (void)snprintf(words, sizeof words, "%s%s", address, null);
+    (void)facts_set_text(facts, "target.fault_says", FACT_IMPACT, words, source);
+}
+
 static void failed_process_facts(const struct run_info *info, const struct shared_impact *impact,
                                  struct facts *facts)
 {
@@ -136,12 +148,14 @@ static void failed_process_facts(const struct run_info *info, const struct share
     if (impact->sender_pid > 0)
         (void)facts_set_integer(facts, "target.signal_sender_pid", FACT_IMPACT, impact->sender_pid,
                                 source);
-    bool has_address = impact->kind == IMPACT_SIGNAL_STOP && impact->code > 0 &&
+    /* SI_KERNEL: the processor gives no address then, and the kernel says 0 */
+    bool has_address = impact->kind == IMPACT_SIGNAL_STOP && impact->code > 0 && impact->code != SI_KERNEL &&
                        (impact->signo == SIGSEGV || impact->signo == SIGBUS ||
                         impact->signo == SIGILL || impact->signo == SIGFPE);
     if (has_address) {
         (void)snprintf(address, sizeof address, "0x%" PRIx64, impact->fault_address);
         (void)facts_set_text(facts, "target.fault_address", FACT_IMPACT, address, source);
+        fault_words(facts, impact, address, source);
     }
 }
 

@@ -143,8 +143,9 @@ static const struct wording wordings[] = {
 /* How the program ended: for an unknown class, and for classes that have no sentence. */
 static const struct wording endings[] = {
     {NULL, "target.failed_is_child target.failed_comm target.failed_signal_name",
-     "Process {target.failed_comm} died of SIG{target.failed_signal_name}"},
-    {NULL, "target.failed_signal_name", "The program died of SIG{target.failed_signal_name}"},
+     "Process {target.failed_comm} died of SIG{target.failed_signal_name}[[ at address {target.fault_says}]][[, in {stack.place}]]"},
+    {NULL, "target.failed_signal_name",
+     "The program died of SIG{target.failed_signal_name}[[ at address {target.fault_says}]][[, in {stack.place}]]"},
     {NULL, "target.signal_name", "The program died of SIG{target.signal_name}"},
     {NULL, "hook.exception_type", "The program failed with {hook.exception_type}"},
     {NULL, NULL, "[[The program ended with exit code {target.exit_code}]]"},

@@ -178,7 +178,7 @@ static void evidence(const struct report_files *in, const cJSON *facts, struct b
 {
     cJSON *data = cJSON_CreateObject();
     add_block(data, "program_said", in->summary, "## What the program said");
-    add_block(data, "frames", in->summary, "Where it crashed");
+    add_block(data, "frames", in->summary, ", innermost first:\n");
     struct buf machine = BUF_INIT;
     plain(in->summary, false, "Machine and run", &machine);
     add_text(data, "machine", buf_str(&machine));

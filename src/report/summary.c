@@ -98,6 +98,24 @@ static void rows_of(const struct report_input *in, bool skipped, size_t max, con
         buf_printf(out, "; %zu more in manifest.json", more);
 }
 
+/* A signal that somebody sends comes wherever the program is: it did not crash there. */
+static void frames_heading(const struct report_input *in, struct buf *out)
+{
+    static const char *const sent[] = {"KILL", "TERM", "INT", "HUP", "QUIT", "ALRM", "XCPU", "USR1", "USR2", "PIPE"};
+    const char *name = NULL;
+    int64_t sender = 0, own = 0;
+    bool is_sent = facts_get_integer(in->facts, "target.signal_sender_pid", &sender) &&
+                   facts_get_integer(in->facts, "target.failed_pid", &own) && sender != own;
+    if (!facts_get_text(in->facts, "target.failed_signal_name", &name))
+        return;
+    for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++)
+        is_sent = is_sent || strcmp(name, sent[i]) == 0;
+    if (is_sent)
+        buf_printf(out, "Where it was when SIG%s came", name);
+    else
+        buf_puts(out, "Where it crashed");
+}
+
 static void not_collected(const struct report_input *in, struct buf *out)
 {
     rows_of(in, false, NOT_COLLECTED_MAX, "; ", out);
@@ -299,6 +317,7 @@ static const struct {
     {"memory_heading", memory_heading},
     {"program_said", report_program_said},
     {"frames", report_frames},
+    {"frames_heading", frames_heading},
     {"run_line", report_run_line},
     {"settings_line", report_settings_line},
     {"odd_settings", report_odd_settings},

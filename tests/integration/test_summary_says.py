@@ -95,6 +95,33 @@ class Unheard(support.Case):
         self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "killed by SIGKILL")
 
 
+class Crash(support.Case):
+    """The address and the frame of a crash stand in the heading, not only in a table."""
+
+    def head_and_summary(self, code):
+        text = self.only_bundle(self.run_it(PYTHON, "-c", code)).text("SUMMARY.md")
+        return text.splitlines()[0], text
+
+    def test_a_null_pointer(self):
+        head, text = self.head_and_summary("import ctypes; ctypes.string_at(0)")
+        self.assertRegex(head, r"died of SIGSEGV at address 0x0, a null pointer, in \S+\+0x")
+        self.assertIn("Where it crashed, innermost first:", text)
+
+    def test_another_address(self):
+        head, _ = self.head_and_summary("import ctypes; ctypes.string_at(0x123450)")
+        self.assertRegex(head, r"at address 0x123\w+, in ")
+
+    def test_no_address_of_a_signal_that_was_sent(self):
+        head, _ = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        self.assertNotIn("at address", head)
+
+    def test_it_did_not_crash_where_a_kill_found_it(self):
+        _, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        self.assertNotIn("Where it crashed", text)
+        if "innermost first" in text:
+            self.assertIn("Where it was when SIGKILL came, innermost first:", text)
+
+
 class StoodStill(support.Case):
     """A bundle of a program that stands still, and the one of its end, which rocmcrash makes."""
 

@@ -340,7 +340,7 @@
 
   function pre(text) { return text ? element("pre", {tabindex: "0"}, text) : null; }
 
-  section("said", "What the program said", pre(data.program_said), data.frames && element("h3", {}, "Where it crashed, innermost first"),
+  section("said", "What the program said", pre(data.program_said), data.frames && element("h3", {}, "Where it was, innermost first"),
     pre(data.frames));
   section("memory", "Who held the memory", account(), charts());
   section("try", "What to try", (verdict.advice || []).length > 0 && list(verdict.advice, "ol"),

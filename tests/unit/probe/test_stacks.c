@@ -60,6 +60,8 @@ static void test_summary(void **state)
     assert_true(stack_text_summary(hip_abort, &s));
     assert_string_equal(s.top, "hsa_amd_queue_create");
     assert_int_equal(s.top_frame, 4);
+    assert_string_equal(s.place, "libtorch_hip.so+0x9934"); /* past abort(), with or without a name */
+    assert_int_equal(s.place_frame, 3);
     assert_string_equal(s.module, "libc.so.6");
     assert_string_equal(s.gpu_module, "libtorch_hip.so");
     assert_int_equal(s.gpu_frame, 3);

@@ -106,6 +106,8 @@ static void a_sentence_for_each(void **state)
          "confidence)"},
         {"arch-mismatch", "", "{\"f.gfx\":\"gfx1100\"}",
          "The program has no code for this GPU, gfx1100 (arch-mismatch, high confidence)"},
+        {"app-bug", "", "{\"target.failed_signal_name\":\"SEGV\",\"target.fault_says\":\"0x0, a null pointer\",\"stack.place\":\"main+0x37 (segv)\"}",
+         "The program died of SIGSEGV at address 0x0, a null pointer, in main+0x37 (segv) (app-bug, high confidence)"},
         {"app-bug", "", "{\"target.failed_signal_name\":\"SEGV\",\"target.exit_code\":0}",
          "The program died of SIGSEGV (app-bug, high confidence)"},
         {"app-bug", "",
