@@ -35,7 +35,7 @@ KINDS = [
     ("torch_oom.py", TORCH, r"GPU out of memory: 20.00 GiB wanted, 4.0 MiB free of 23.98 GiB \(capacity, ",
      "Tried to allocate 20.00 GiB."),
     ("many_files.py", OPENS, r"Out of file descriptors: (\d+ open of|this process may open) 64 \(resource-limit, ", "Too many open files"),
-    ("segv.py", "import ctypes; ctypes.string_at(8)\n", r"The program died of SIGSEGV \(app-bug, ", None),
+    ("segv.py", "import ctypes; ctypes.string_at(8)\n", r"The program died of SIGSEGV at address 0x8, near a null pointer, in .*\(app-bug, ", None),
     ("fault.py", ABORTS.format("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f0011220000. Reason: "
                                "Page not present or supervisor privilege.\n"),
      r"GPU memory access fault at 0x7f0011220000 \(page-fault, ", "Memory access fault by GPU node-1"),

@@ -81,7 +81,7 @@ class Lines(support.Case):
     def test_how_a_program_ended_that_says_nothing(self):
         done = self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -SEGV $$")
         self.assertEqual(done.status, -signal.SIGSEGV)
-        self.assertTrue(done.own_lines[0].startswith("rocmcrash: The program died of SIGSEGV ("), done.stderr)
+        self.assertTrue(done.own_lines[0].startswith("rocmcrash: The program died of SIGSEGV "), done.stderr)
         done = self.run_it("/bin/sh", "-c", "exit 3", options=["--always"])
         self.assertEqual(done.own_lines[0], "rocmcrash: The program ended with exit code 3; the cause is unknown")
         done = self.run_it("/bin/true", options=["--always"])
