@@ -37,6 +37,17 @@ void fact_format_bytes(double bytes, char *out, size_t size)
         (void)snprintf(out, size, "%.0f bytes", bytes);
 }
 
+/* With the digits that a rounded figure has: "260 MiB", "1.3 GiB". */
+static void format_rough_bytes(double bytes, char *out, size_t size)
+{
+    if (bytes >= 1073741824.0)
+        (void)snprintf(out, size, "%.1f GiB", bytes / 1073741824.0);
+    else if (bytes >= 1048576.0)
+        (void)snprintf(out, size, "%.0f MiB", bytes / 1048576.0);
+    else
+        fact_format_bytes(bytes, out, size);
+}
+
 /* Units of the sampler's counters, as people say them. */
 static bool format_unit(const char *name, double n, char *out, size_t size)
 {
@@ -66,7 +77,9 @@ static void format_number(const struct fact *f, char *out, size_t size)
 {
     bool integer = f->type == FACT_INTEGER;
     double n = integer ? (double)f->integer : f->real;
-    if (ends_with(f->name, "_bytes"))
+    if (ends_with(f->name, "_about_bytes"))
+        format_rough_bytes(n, out, size);
+    else if (ends_with(f->name, "_bytes"))
         fact_format_bytes(n, out, size);
     else if (ends_with(f->name, "_bytes_per_s")) {
         fact_format_bytes(n, out, size);

@@ -104,6 +104,20 @@ static bool is_nowhere(const struct facts *facts, const struct fact *f)
     return true;
 }
 
+/* Figures for rules and for comparing bundles, in units of their own: facts.json has them. */
+static bool is_for_rules(const struct fact *f)
+{
+    static const char *const names[] = {
+        "run.wall_offset_us", "run.end_uptime_us", "run.start_uptime_ms", "run.start_time_s", "run.boot_time_s",
+        "target.failed_uptime_us", "evidence.weight", "evidence.margin", "err.weight", "err.second_weight",
+        "host.kernel_version", "account.tax_bytes", "f.shortfall_about_bytes"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(f->name, names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void fact_rows(const struct facts *facts, const char *const *prefixes, bool others,
                       size_t rows_max, struct buf *out)
 {
@@ -112,7 +126,7 @@ static void fact_rows(const struct facts *facts, const char *const *prefixes, bo
     size_t absent = 0;
     for (size_t i = 0; i < facts_count(facts); i++) {
         const struct fact *f = facts_at(facts, i);
-        if (begins_with(f->name, prefixes) == others || !is_first(facts, f))
+        if (begins_with(f->name, prefixes) == others || !is_first(facts, f) || is_for_rules(f))
             continue;
         if (is_nowhere(facts, f)) {
             absent++;

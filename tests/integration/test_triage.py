@@ -240,7 +240,13 @@ class Quoted(support.Case):
             verdict = self.judged(OOM + end + "Memory access fault by GPU node-2 (Agent handle: 0x55) on address 0x7f0000000000. "
                                   "Reason: Unknown.\n")
             self.assertEqual((verdict["class"], verdict["confidence"]), ("page-fault", "medium"))
-            self.assertNotIn("no memory was short", verdict["sentence"])
+            self.assertNotIn("memory was", verdict["sentence"])
+
+    def test_nothing_is_said_of_memory_that_nobody_measured(self):
+        verdict = self.judged("Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f0000000000. "
+                              "Reason: Page not present or supervisor privilege.\n")
+        self.assertEqual(verdict["class"], "page-fault")
+        self.assertNotIn("memory was", verdict["sentence"])
 
     def test_a_consequence_is_not_another_error(self):
         """The error names another process, or the GPU: the message before it stays the cause."""

@@ -131,6 +131,11 @@ static const struct {
       {"gpu.1.vram.used_bytes", 90, NULL},
       {"gpu.2.vram.total_bytes", 1000, NULL},
       {"gpu.2.vram.used_bytes", 500, NULL}}},
+    /* A difference of rounded figures is as rough as they are. */
+    {"f.shortfall_about_bytes", "272629760", {{"oom.requested_bytes", 1696512737, NULL}, {"oom.free_bytes", 987758592, NULL}, {"f.idle_bytes", 432013312, NULL}}},
+    {"f.shortfall_about_bytes", "1395864371", {{"oom.requested_bytes", GIB(2), NULL}, {"oom.free_bytes", 700000000, NULL}, {"f.idle_bytes", 1000000, NULL}}},
+    {"f.shortfall_about_bytes", "5242880", {{"oom.requested_bytes", 10485760, NULL}, {"oom.free_bytes", 5242880, NULL}, {"f.idle_bytes", 0, NULL}}},
+    {"f.shortfall_about_bytes", "", {{"oom.requested_bytes", 10, NULL}, {"oom.free_bytes", 20, NULL}, {"f.idle_bytes", 0, NULL}}},
     /* No GPU, unless somebody speaks of one: an open file, the ledger, the kernel log; or it is no run of ours. */
     {"f.no_gpu", "1", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}}},
     {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 1, NULL}, {"proc.0.uses_gpu", 0, NULL}}},

@@ -448,6 +448,7 @@ static void a_message_alone_is_not_sure_without_a_gpu(void **state)
         assert_string_equal(v.class_name, "capacity");
         assert_int_equal(strcmp(v.confidence, "low") == 0, cases[i].bounded);
         assert_int_equal(fixture_list_holds(&v.against, "no GPU was found on this machine (no card)"), cases[i].bounded);
+        assert_non_null(strstr(v.sentence, "were about 1.0 GiB too little"));
         assert_int_equal(strstr(v.sentence, "by the program's message: no GPU was found") != NULL, cases[i].bounded);
         verdict_release(&v);
         cJSON_Delete(facts);
