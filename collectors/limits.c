@@ -66,6 +66,7 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     char text[4096];
     const char *source = "/proc/PID/limits at impact";
     ssize_t n = impact_text(ctx, CHUNK_LIMITS, text, sizeof text);
+    bool is_of_impact = n > 0;
     const char *substitute = NULL;
     if (n <= 0) {
         char path[64];
@@ -88,7 +89,8 @@ static enum collect_status run(const struct collect_ctx *ctx, struct collect_out
     int found = give_facts(out, text, source);
     if (found == 0)
         return collect_reason(out, COLLECT_FAILED, "%s: no line was understood", source);
-    (void)collect_write(out, "limits.txt", text, strlen(text));
+    if (!is_of_impact) /* else the text is in impact/ */
+        (void)collect_write(out, "limits.txt", text, strlen(text));
     return substitute != NULL ? collect_reason(out, COLLECT_PARTIAL, "%s", substitute) : COLLECT_OK;
 }
 

@@ -113,16 +113,17 @@ static void write_impact(struct job *job, size_t index)
             stage_text(job, dirfd, files[i].name, text, strlen(text));
     }
     const struct shared_impact *impact = &job->info.impacts[index].header;
+    uint32_t copied = impact->threads_copied;
+    uint32_t seen = impact->threads_seen > copied ? impact->threads_seen : copied; /* less if the copy was cut */
     char line[512];
     int n = snprintf(line, sizeof line,
                      "pid %d (%s), thread %d\n%ssignal %d, code %d, address 0x%llx\nexit status %d\n"
-                     "held for %llu us; %u of %u threads copied%s\n",
+                     "held for %llu us; %u of %u thread%s copied%s\n",
                      impact->pid, impact->comm, impact->tid,
                      impact->kind == IMPACT_SNAPSHOT ? "alive: a snapshot\n" : "", impact->signo,
                      impact->code,
                      (unsigned long long)impact->fault_address, (int)impact->exit_status,
-                     (unsigned long long)(impact->held_ns / 1000), impact->threads_copied,
-                     impact->threads_seen > 0 ? impact->threads_seen : impact->threads_copied,
+                     (unsigned long long)(impact->held_ns / 1000), copied, seen, seen == 1 ? "" : "s",
                      impact->state == IMPACT_COMPLETE ? "" : "; incomplete: the tracer ended");
     if (dirfd >= 0)
         stage_text(job, dirfd, "impact.txt", line, (size_t)n);

@@ -319,6 +319,8 @@ static struct copier open_copy(struct shared *shared, struct shared_impact *impa
 static void close_copy(const struct copier *c)
 {
     c->shared->arena_used = c->at;
+    if (c->impact->threads_seen < c->impact->threads_copied) /* one that exits is not looked for among the others */
+        c->impact->threads_seen = c->impact->threads_copied;
     c->impact->state = IMPACT_COMPLETE;
 }
 

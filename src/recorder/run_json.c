@@ -5,10 +5,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "record/run_json_fields.h"
 #include "record/shared.h"
+#include "watch/stream.h"
 
 struct text {
     char *out;
@@ -122,6 +126,49 @@ static void field_hook_trouble(struct text *t, const struct shared *s)
     text_puts(t, "],\n");
 }
 
+/* How it ended, so far as the wait status says. */
+static void say_status(const struct shared *s, char *out, size_t size)
+{
+    int status = s->target_status;
+    if (s->target_state != TARGET_ENDED)
+        (void)snprintf(out, size, "%s", s->target_state == TARGET_RUNNING ? "running" : "not started");
+    else if (s->status_unknown)
+        (void)snprintf(out, size, "ended, how is not known");
+    else if (WIFSIGNALED(status))
+        (void)snprintf(out, size, "ended by signal %d%s", WTERMSIG(status), WCOREDUMP(status) ? ", core dumped" : "");
+    else
+        (void)snprintf(out, size, "ended with exit status %d", WEXITSTATUS(status));
+}
+
+static void say_start(const struct shared *s, char *out, size_t size)
+{
+    time_t seconds = (time_t)(s->run.start_wall_ns / UINT64_C(1000000000));
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm) == NULL || strftime(out, size, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0)
+        out[0] = '\0';
+}
+
+/* The numbers above that nobody can read without the source. */
+static void field_in_words(struct text *t, const struct shared *s)
+{
+    static const char *const modes[] = {"auto", "eager", "late", "none"}; /* enum trace_mode, the words of --trace */
+    char words[64];
+    uint32_t mode = s->run.trace_mode;
+    text_puts(t, "  \"in_words\": {\n  ");
+    say_start(s, words, sizeof words);
+    field_string(t, "began", words);
+    say_status(s, words, sizeof words);
+    text_puts(t, "  ");
+    field_string(t, "target", words);
+    text_puts(t, "  ");
+    uint32_t kind = s->run.stderr_kind; /* the target's user can write to the shared memory */
+    field_string(t, "stderr", stream_kind_name(kind < STREAM_OTHER ? (enum stream_kind)kind : STREAM_OTHER));
+    text_puts(t, "  \"trace\": ");
+    const char *trace = mode < sizeof modes / sizeof *modes ? modes[mode] : "";
+    text_string(t, trace, strlen(trace));
+    text_puts(t, "\n  },\n");
+}
+
 /* A number in JSON is a number, whatever its type is in C. */
 #define field_count field_number
 #define field_flag field_number
@@ -138,6 +185,7 @@ size_t run_json_render(const struct shared *shared, char *out, size_t size)
     RUN_JSON_FOR_PEOPLE(NUMBER)
     field_string(&t, "sysroot", shared->run.sysroot);
     field_hook_trouble(&t, shared);
+    field_in_words(&t, shared);
     render_helpers(&t, shared);
     text_puts(&t, "  \"format\": 1\n}\n");
     if (t.overflow) {

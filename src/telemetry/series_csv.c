@@ -207,6 +207,12 @@ static void put_row(const struct series_record *record, uint64_t zero_ns, struct
     buf_putc(out, '\n');
 }
 
+/* M writes its last record twice: the second one has the error counters, too. */
+static bool is_again(const struct series_record *record, const struct series_record *next)
+{
+    return (record->flags & next->flags & SAMPLE_AFTER) != 0;
+}
+
 /* Thins evenly by rows, not by time: older data stays sparse, recent data stays dense. */
 static void put_rows(const struct series_set *set, uint64_t zero_ns, size_t max_rows,
                      struct column *columns, size_t count, struct buf *out)
@@ -221,7 +227,10 @@ static void put_rows(const struct series_set *set, uint64_t zero_ns, size_t max_
         bool turn = (double)i >= next;
         if (turn)
             next += step;
-        if (turn || flagged || i + 1 == set->record_count)
+        bool is_last = i + 1 == set->record_count;
+        if (!is_last && is_again(&set->records[i], &set->records[i + 1]))
+            continue;
+        if (turn || flagged || is_last)
             put_row(&set->records[i], zero_ns, columns, count, out);
     }
 }

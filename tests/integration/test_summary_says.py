@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SUMMARY.md and the last lines say what was measured: no more, and nothing that another line denies."""
 
+import json
 import os
 import re
 import time
@@ -120,6 +121,31 @@ class Crash(support.Case):
         self.assertNotIn("Where it crashed", text)
         if "innermost first" in text:
             self.assertIn("Where it was when SIGKILL came, innermost first:", text)
+
+
+class Numbers(support.Case):
+    def test_the_record_of_the_run_has_words(self):
+        bundle = self.only_bundle(self.run_it(PYTHON, "-c", "raise ValueError('x')", options=["--trace=late"]))
+        words = json.loads(bundle.text("run/run.json"))["in_words"]
+        self.assertRegex(words.pop("began"), r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$")
+        self.assertEqual(words, {"target": "ended with exit status 1", "stderr": "a pipe", "trace": "late"})
+
+    def test_no_file_is_there_twice(self):
+        bundle = self.only_bundle(self.run_it(PYTHON, "-c", "raise ValueError('x')"))
+        texts = [text for text in bundle.files.values() if len(text) > 40]
+        self.assertEqual(len(texts), len(set(texts)))
+        rows = bundle.text("telemetry/telemetry.csv").splitlines()
+        self.assertEqual(len(rows), len(set(rows)))
+
+    def test_one_thread(self):
+        bundle = self.only_bundle(self.run_it(PYTHON, "-c", "raise ValueError('x')"))
+        for name in ("stacks/stacks.0.txt", "impact/0/impact.txt"):
+            self.assertIn("1 of 1 thread copied", bundle.text(name), name)
+
+    def test_several_threads(self):
+        code = "import os, threading, time\nfor _ in range(2):\n    threading.Thread(target=time.sleep, args=(9,)).start()\nos.abort()"
+        bundle = self.only_bundle(self.run_it(PYTHON, "-c", code))
+        self.assertRegex(bundle.text("stacks/stacks.0.txt"), r"[123] of 3 threads copied")
 
 
 class StoodStill(support.Case):

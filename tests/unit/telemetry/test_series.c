@@ -313,6 +313,8 @@ static void test_csv(void **state)
     struct series_set set;
     fill(&set);
     struct buf out = BUF_INIT;
+    ADD(&set, T0 + 5 * SECOND + 1, SAMPLE_FULL | SAMPLE_AFTER, {METRIC_GPU_VRAM_USED, 0, VALUE_OK, 2000},
+        {METRIC_GPU_VRAM_TOTAL, 0, VALUE_OK, 1000}); /* written again: one row */
     assert_int_equal(series_to_csv(&set, T0, 0, 0, &out), 0);
     assert_string_equal(
         buf_str(&out),
