@@ -42,7 +42,7 @@ static char *block_behind(const char *markdown, const char *line)
 
 static void plain(const char *markdown, bool all, const char *section, struct buf *out)
 {
-    struct report_style style = {.columns = all ? PLAIN_COLUMNS : 0, .utf8 = true, .line_end = "\n"};
+    struct report_style style = {.columns = all ? PLAIN_COLUMNS : 0, .utf8 = true, .keeps_sources = true, .line_end = "\n"};
     report_page(markdown, all, section, &style, out);
 }
 

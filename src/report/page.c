@@ -35,6 +35,7 @@ struct page {
     bool wants_all;
     const char *section; /* show only this section; NULL = every section */
     bool is_blank;       /* the last line was blank */
+    bool dropped_sources;
 };
 
 /* --- text within a line --- */
@@ -197,11 +198,13 @@ static size_t total_width(const struct table *t)
 
 /* The sources are in facts.json, too: that column is dropped first, then the widest columns
  * shrink. */
-static void fit(struct table *t, size_t columns)
+static void fit(struct page *p, struct table *t, size_t columns)
 {
-    if (total_width(t) > columns && t->columns > 2 && t->cell[0][t->columns - 1] != NULL &&
-        strcmp(t->cell[0][t->columns - 1], "source") == 0)
+    if (total_width(t) > columns && !p->style->keeps_sources && t->columns > 2 &&
+        t->cell[0][t->columns - 1] != NULL && strcmp(t->cell[0][t->columns - 1], "source") == 0) {
         t->columns--;
+        p->dropped_sources = true;
+    }
     while (total_width(t) > columns) {
         size_t widest = 0;
         for (size_t i = 1; i < t->columns; i++)
@@ -259,7 +262,7 @@ static void put_row(struct page *p, struct table *t, size_t row)
 static void put_table(struct page *p, struct table *t)
 {
     if (p->style->columns > 0)
-        fit(t, p->style->columns);
+        fit(p, t, p->style->columns);
     for (size_t row = 0; row < t->rows; row++) {
         if (row == 0 && p->style->colour)
             buf_puts(p->out, BOLD);
@@ -436,4 +439,7 @@ void report_page(const char *markdown, bool all, const char *section,
             at += len + (at[len] == '\n');
         }
     }
+    static const char note[] = "Source of each figure: 'rocmcrash show --raw'";
+    if (page.dropped_sources)
+        wrapped(&page, note, sizeof note - 1, 0);
 }

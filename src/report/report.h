@@ -47,6 +47,7 @@ struct report_style {
     unsigned columns;     /* wrap lines at this width; 0 = do not wrap */
     bool colour;
     bool utf8;            /* the output shows characters beyond ASCII */
+    bool keeps_sources;   /* a table that is too wide keeps its last column, and wraps */
     const char *line_end; /* "\r\n" if the terminal is in raw mode */
 };
 

@@ -130,7 +130,13 @@ static void a_page_has_no_markup(void **state)
             "- one two three four five six\n\n");
     page_of(false, "memory", 20, /* the source column is dropped, the rest is wrapped */
             "Memory\n------\n\nmemory     total\nGPU 0 a|b  1 GiB\n\n    as **it** is\n\n"
-            "- one two three four\n  five six\n\n");
+            "- one two three four\n  five six\n\nSource of each\nfigure: 'rocmcrash\nshow --raw'\n");
+    const struct report_style keeps = {.columns = 30, .line_end = "\n", .keeps_sources = true};
+    struct buf out = BUF_INIT;
+    report_page(PAGE, false, "memory", &keeps, &out); /* report.html has room for them */
+    assert_non_null(strstr(buf_str(&out), "/sys/some"));
+    assert_null(strstr(buf_str(&out), "Source of each"));
+    buf_release(&out);
     page_of(true, "host", 80, "Host\n----\n\nram\n\n");
 }
 
