@@ -7,7 +7,7 @@
 
 /* Functions through which a program aborts itself: they do not show the cause. */
 static const char *const abort_path[] = {
-    "__pthread_kill_implementation", "__pthread_kill_internal", "__pthread_kill", "pthread_kill",
+    "__pthread_kill_implementation", "__pthread_kill_internal", "__pthread_kill", "pthread_kill", "kill",
     "__GI_raise", "raise", "gsignal", "__GI_abort", "abort", "__assert_fail_base",
     "__assert_fail", "__libc_message", "__libc_message_impl", "malloc_printerr", "__fortify_fail",
     "__stack_chk_fail", "_ZSt9terminatev", "_ZN9__gnu_cxx27__verbose_terminate_handlerEv",
