@@ -144,6 +144,7 @@ static const struct {
     {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}, {"ledger.refused", 1, NULL}}},
     {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}, {"kmsg.first_bad", 0, "gpu-hang"}}},
     {"f.no_gpu", "", {{"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}}},
+    {"f.no_gpu", "", {{"run.program", 0, "a"}, {"gpu.present", 0, NULL}, {"proc.0.uses_gpu", 0, NULL}, {"torch.reserved_bytes", 5, NULL}}},
     /* The OOM killer's line names the process that died of SIGKILL; or it was another signal, or another process. */
     {"f.sigkill_by_oom",
      "1",
