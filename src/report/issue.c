@@ -29,6 +29,7 @@
 #define ROCMINFO_LINES 400
 #define SUMMARY_LINES 400
 #define GPUS_MAX 16
+#define VALUE_BYTES_MIN 3 /* a shorter value stands anywhere */
 
 struct issue {
     const struct report_files *in;
@@ -74,7 +75,23 @@ static void code_block(const char *text, size_t max, struct buf *out)
     buf_puts(out, "```\n");
 }
 
-/* The summary up to its technical part; the bundle has the rest. A summary that a stranger wrote may
+/* What speaks against the verdict, what else was seen, and what is missing: it keeps a reader from a wrong path. */
+static void doubts(const char *summary, struct buf *out)
+{
+    static const char *const headings[] = {"\n**What speaks against it**\n", "\n**Also seen**\n", "\n**Missing**\n"};
+    const char *from = strstr(summary, "\n## Why this verdict\n");
+    const char *first = NULL;
+    for (size_t i = 0; first == NULL && from != NULL && i < sizeof headings / sizeof headings[0]; i++)
+        first = strstr(from, headings[i]);
+    if (first == NULL)
+        return;
+    const char *drawing = strstr(first, "\n```mermaid");
+    const char *details = strstr(first, "\n## ");
+    const char *end = drawing != NULL && (details == NULL || drawing < details) ? drawing : details;
+    buf_append(out, first, end != NULL ? (size_t)(end - first) : strlen(first));
+}
+
+/* The summary up to its technical part, and the doubts; the bundle has the rest. A summary that a stranger wrote may
  * hold markup: then all of it stands in a code block. */
 static void problem(const struct issue *issue, struct buf *out)
 {
@@ -82,8 +99,12 @@ static void problem(const struct issue *issue, struct buf *out)
     const char *end = strstr(text, "\n## Machine and run");
     text += strcspn(text, "\n");
     text += strspn(text, "\n");
-    size_t len = end != NULL && end > text ? (size_t)(end - text) : strlen(text);
-    RC_AUTO_FREE char *part = strndup(text, len);
+    struct buf whole = BUF_INIT;
+    buf_append(&whole, text, end != NULL && end > text ? (size_t)(end - text) : strlen(text));
+    if (end != NULL)
+        doubts(end, &whole);
+    RC_AUTO_FREE char *part = strdup(buf_str(&whole));
+    buf_release(&whole);
     if (part == NULL)
         return;
     if (markup_is_foreign(part)) {
@@ -130,8 +151,19 @@ static void cpu(const struct issue *issue, struct buf *out)
     fact_line(issue, "RAM: ", "host.mem_total_bytes", out);
 }
 
+static bool is_no(const struct issue *issue, const char *name)
+{
+    const struct fact *f = issue->facts != NULL ? facts_best(issue->facts, name) : NULL;
+    return f != NULL && f->status == FACT_PRESENT && f->integer == 0;
+}
+
 static void gpu(const struct issue *issue, struct buf *out)
 {
+    if (is_no(issue, "gpu.count")) {
+        fact_line(issue, "GPU: none was found. /dev/kfd: ", "host.kfd_access", out);
+        if (out->len == 0)
+            buf_puts(out, "GPU: none was found.\n");
+    }
     for (unsigned i = 0; i < GPUS_MAX; i++) {
         char name[64];
         char label[64];
@@ -146,7 +178,15 @@ static void gpu(const struct issue *issue, struct buf *out)
 
 static void rocm(const struct issue *issue, struct buf *out)
 {
+    const struct fact *f = issue->facts != NULL ? facts_best(issue->facts, "software.rocm_version") : NULL;
     fact_line(issue, "", "software.rocm_version", out);
+    if (f != NULL && f->status == FACT_ABSENT && f->reason != NULL) {
+        buf_puts(out, "Not known: ");
+        escape_markdown(out, f->reason, LINE_BYTES);
+        buf_putc(out, '\n');
+    }
+    fact_line(issue, "HIP runtime that the system has: ", "software.system_runtime_version", out);
+    fact_line(issue, "HIP runtime beside PyTorch: ", "software.wheel_runtime_version", out);
 }
 
 static void command(const struct issue *issue, struct buf *out)
@@ -249,23 +289,23 @@ static void none(const struct issue *issue, struct buf *out)
     buf_puts(out, "Not known.\n");
 }
 
-/* `is_public`: the private content that this part of the issue makes public; NULL = none. */
+/* `is_public`: what this part of the issue makes public, apart from the facts in public_facts[]; NULL = nothing. */
 static const struct {
     const char *name;
     void (*write)(const struct issue *, struct buf *);
     const char *is_public;
 } contents[] = {
     {"problem", problem, "the last messages of the program and the paths in them"},
-    {"os", os, "distribution and kernel"},
-    {"cpu", cpu, "processor and memory"},
-    {"gpu", gpu, "the GPUs"},
+    {"os", os, NULL},
+    {"cpu", cpu, NULL},
+    {"gpu", gpu, NULL},
     {"rocm", rocm, NULL},
     {"command", command, "the command line"},
-    {"versions", versions, "versions of libraries"},
+    {"versions", versions, NULL},
     {"rocminfo", rocminfo, "what rocminfo says of processors and GPUs"},
     {"log", log_lines, "the end of the program's output"},
     {"kernel_log", kernel_log, "lines of the kernel log"},
-    {"more", more, NULL},
+    {"more", more, "the bundle's name, with the program and the time of the failure"},
     {"none", none, NULL},
 };
 #define CONTENTS (sizeof contents / sizeof contents[0])
@@ -371,10 +411,50 @@ void issue_link(const struct report_files *in, const cJSON *tracker, struct buf 
     facts_free(issue.facts);
 }
 
+/* Facts that a text of any section may hold, by the beginning of their names. */
+static const struct {
+    const char *fact, *is_public;
+} public_facts[] = {
+    {"host.distribution", "the distribution"},
+    {"host.kernel", "the kernel's version"},
+    {"host.container", "that it runs in a container"},
+    {"host.cpu_model", "the processor"},
+    {"host.mem_total_bytes", "how much RAM the machine has"},
+    {"gpu.", "the GPUs"},
+    {"software.", "versions of libraries"},
+};
+
+/* As it is, or as it stands in a text of Markdown. */
+static bool is_in(const char *body, const char *value)
+{
+    struct buf escaped = BUF_INIT;
+    escape_markdown(&escaped, value, LINE_BYTES);
+    bool found = strstr(body, value) != NULL || strstr(body, buf_str(&escaped)) != NULL;
+    buf_release(&escaped);
+    return found;
+}
+
+static bool holds_fact(const char *body, const struct facts *facts, const char *name)
+{
+    for (size_t i = 0; facts != NULL && i < facts_count(facts); i++) {
+        const struct fact *f = facts_at(facts, i);
+        char text[128];
+        if (f->status != FACT_PRESENT || f->type == FACT_BOOLEAN || strncmp(f->name, name, strlen(name)) != 0)
+            continue;
+        fact_format(f, text, sizeof text);
+        const char *value = f->type == FACT_TEXT ? f->text : text;
+        if (strlen(value) >= VALUE_BYTES_MIN && is_in(body, value))
+            return true;
+    }
+    return false;
+}
+
 void issue_makes_public(const struct report_files *in, const cJSON *tracker, struct buf *out)
 {
     struct issue issue = open_issue(in);
+    struct buf body = BUF_INIT;
     const cJSON *section = NULL;
+    issue_body(in, tracker, &body);
     cJSON_ArrayForEach(section, cJSON_GetObjectItemCaseSensitive(tracker, "sections"))
     {
         struct buf text = BUF_INIT;
@@ -385,6 +465,10 @@ void issue_makes_public(const struct report_files *in, const cJSON *tracker, str
             buf_printf(out, "%s\n", contents[i].is_public);
         buf_release(&text);
     }
+    for (size_t i = 0; i < sizeof public_facts / sizeof public_facts[0]; i++)
+        if (holds_fact(buf_str(&body), issue.facts, public_facts[i].fact))
+            buf_printf(out, "%s\n", public_facts[i].is_public);
+    buf_release(&body);
     facts_free(issue.facts);
 }
 

@@ -84,6 +84,54 @@ class Issue(support.BundleCase):
         self.assertIn("nothing here shows that you made this bundle", self.verb("issue", self.bundle.path).stderr)
         self.assertIs(self.made()["made_here"], False)
 
+    def test_what_speaks_against_the_verdict_is_public_too(self):
+        """It keeps a maintainer from a wrong path. The rest of the reasons stays in the bundle."""
+        doubts = b"\n**What speaks against it**\n\n- RAM had room\n\n**Also seen**\n\n- app-bug, low\n\n**Missing**\n\n- who asked\n\n"
+
+        def doubt(name, data):
+            if name != "SUMMARY.md":
+                return data
+            head, rest = data.split(b"\n**What decides it**\n", 1)
+            tail = rest[min(at for at in (rest.find(b"\n```mermaid"), rest.find(b"\n## Details")) if at >= 0):]
+            return head + b"\n**What decides it**\n\n- the message\n" + doubts + tail
+        for tracker in self.trackers:
+            body = json.loads(self.verb("issue", "--json", "--for", tracker["name"], self.changed_bundle(self.bundle, doubt)).stdout)["body"]
+            self.assertIn(doubts.decode().strip(), body)
+            self.assertNotIn("What decides it", body)
+            self.assertNotIn("mermaid", body)
+
+    def test_what_becomes_public_is_what_is_printed(self):
+        facts = {"host.distribution": "the distribution", "host.kernel": "the kernel's version", "host.cpu_model": "the processor"}
+        for tracker in self.trackers:
+            issue = self.made("--for", tracker["name"])
+            for name, words in facts.items():
+                value = self.bundle.value(name)
+                if value is not None:
+                    self.assertEqual(words in issue["makes_public"], value in issue["body"], (tracker["name"], name))
+        self.assertIn("the processor", self.made("--for", "pytorch")["makes_public"])
+
+    def test_the_form_of_rocm_says_what_is_known_of_gpu_and_rocm(self):
+        def without_gpu(name, data):
+            if name != "facts.json":
+                return data
+            document = json.loads(data)
+            names = ("gpu.count", "host.kfd_access", "software.rocm_version", "software.system_runtime_version")
+            document["facts"] = [fact for fact in document["facts"] if fact["name"] not in names] + [
+                {"name": "gpu.count", "value": 0, "when": "static", "source": "/sys/class/drm"},
+                {"name": "host.kfd_access", "value": "No such file or directory", "when": "static", "source": "/dev/kfd"},
+                {"name": "software.rocm_version", "status": "absent", "reason": "no ROCm library was mapped", "when": "static", "source": "maps"},
+                {"name": "software.system_runtime_version", "value": "5.2.3", "when": "static", "source": "distribution package"}]
+            return json.dumps(document).encode()
+
+        def section(body, heading):
+            return body.split(f"### {heading}\n\n")[1].split("\n### ")[0].strip()
+        done = self.verb("issue", "--json", "--for", "rocm", self.changed_bundle(self.bundle, without_gpu))
+        body = json.loads(done.stdout)["body"]
+        self.assertEqual(section(body, "GPU"), "GPU: none was found. /dev/kfd: No such file or directory")
+        self.assertEqual(section(body, "ROCm Version"),
+                         "Not known: no ROCm library was mapped\nHIP runtime that the system has: 5.2.3")
+        self.assertIn("Python version: ", body)
+
     def test_a_forged_summary_stays_in_code(self):
         """A summary that its maker did not leave as it was: nothing in it means anything to the tracker."""
         def forge(name, data):
