@@ -91,6 +91,9 @@ static bool page(const char *text)
 bool pager_print(const char *text, bool may_page)
 {
     const char *command = getenv("PAGER");
+    const char *term = getenv("TERM"); /* such a terminal cannot go back a line: "less" asks for RETURN */
+    if (term == NULL || term[0] == '\0' || strcmp(term, "dumb") == 0)
+        may_page = false;
     if (command != NULL && (command[0] == '\0' || strcmp(command, "cat") == 0))
         may_page = false;
     if (may_page && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO) && is_longer_than_terminal(text) &&
