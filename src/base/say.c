@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "base/wrap.h"
 
 #define CHUNK_BYTES 1024
 
@@ -24,24 +25,14 @@ static size_t shown_bytes(const unsigned char *p, size_t left, bool keeps_lines,
     return 0;
 }
 
-int say_line(FILE *to, const char *format, ...)
+static void put_escaped(FILE *to, const char *text, size_t len)
 {
-    char text[SAY_LINE_BYTES];
     char out[CHUNK_BYTES];
     size_t used = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    int made = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (made < 0)
-        return -EIO;
-    if ((size_t)made >= sizeof text)
-        memcpy(text + sizeof text - 4, "...", 4);
-    size_t len = strlen(text);
     for (size_t i = 0; i < len;) {
         size_t bad = 0;
         size_t n = shown_bytes((const unsigned char *)text + i, len - i, false, &bad);
-        if (used + 17 > sizeof out) {
+        if (used + 16 > sizeof out) {
             (void)fwrite(out, 1, used, to);
             used = 0;
         }
@@ -51,8 +42,63 @@ int say_line(FILE *to, const char *format, ...)
             used += (size_t)snprintf(out + used, 5, "\\x%02x", (unsigned char)text[i + k]);
         i += n + bad;
     }
-    out[used++] = '\n';
-    return fwrite(out, 1, used, to) == used ? 0 : -EIO;
+    (void)fwrite(out, 1, used, to);
+}
+
+static void put_wrapped(FILE *to, const char *text, unsigned columns)
+{
+    size_t indent = wrap_indent(text, columns);
+    size_t n = wrap_piece(text, columns);
+    int column = 0;
+    put_escaped(to, text, n);
+    while (*(text += n + strspn(text + n, " ")) != '\0') {
+        n = wrap_below(text, indent, columns, &column);
+        (void)fprintf(to, "\n%*s", column, "");
+        put_escaped(to, text, n);
+    }
+}
+
+/* `columns` 0: the line is not broken. */
+static int say(FILE *to, unsigned columns, const char *form, va_list arguments)
+{
+    char text[SAY_LINE_BYTES];
+    int made = vsnprintf(text, sizeof text, form, arguments);
+    if (made < 0)
+        return -EIO;
+    if ((size_t)made >= sizeof text)
+        memcpy(text + sizeof text - 4, "...", 4);
+    if (columns > 0 && strchr(text, '\n') == NULL)
+        put_wrapped(to, text, columns);
+    else
+        put_escaped(to, text, strlen(text));
+    return putc('\n', to) != EOF && !ferror(to) ? 0 : -EIO;
+}
+
+int say_line(FILE *to, const char *form, ...)
+{
+    va_list arguments;
+    va_start(arguments, form);
+    int r = say(to, wrap_columns(fileno(to)), form, arguments);
+    va_end(arguments);
+    return r;
+}
+
+int say_whole(FILE *to, const char *form, ...)
+{
+    va_list arguments;
+    va_start(arguments, form);
+    int r = say(to, 0, form, arguments);
+    va_end(arguments);
+    return r;
+}
+
+int say_text(FILE *to, const char *text)
+{
+    struct buf lines = BUF_INIT;
+    wrap_lines(&lines, text, wrap_columns(fileno(to)));
+    bool ok = !buf_failed(&lines) && fwrite(buf_str(&lines), 1, lines.len, to) == lines.len;
+    buf_release(&lines);
+    return ok ? 0 : -EIO;
 }
 
 static void put_point(FILE *to, uint32_t point)

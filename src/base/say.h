@@ -15,9 +15,13 @@ struct buf;
 
 #define SAY_LINE_BYTES 6144 /* two paths and some words; a longer text ends in "..." */
 
-/* Prints one line, formatted as by printf(3) and escaped as a whole; adds the line's end. Needs no
- * memory. Returns 0 or -EIO. */
-int say_line(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints one line, formatted as by printf(3) and escaped as a whole; adds the line's end. A terminal gets it broken
+ * between words, at its width. Needs no memory. Returns 0 or -EIO. */
+int say_line(FILE *to, const char *form, ...) __attribute__((format(printf, 2, 3)));
+/* The same, never broken: it ends in a path or a command that a person copies. */
+int say_whole(FILE *to, const char *form, ...) __attribute__((format(printf, 2, 3)));
+/* Prints clean lines, broken in the same way. 0 or -EIO. */
+int say_text(FILE *to, const char *text);
 /* Prints a JSON text. Such characters become \uNNNN. Adds a line's end. 0 or -EIO. */
 int say_json(FILE *to, const char *json);
 /* Appends the escaped text; line ends and tabs stay. */

@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fs.h"
+#include "base/say.h"
+#include "base/wrap.h"
 #include "cli/suggest.h"
 
 #define LEFT_COLUMNS 26
@@ -169,14 +173,42 @@ int options_parse_around(const struct option_def *table, void *target, int argc,
     return argc - operands;
 }
 
+/* No wider than a reader likes it. */
+static unsigned help_columns(void)
+{
+    unsigned columns = wrap_columns(STDOUT_FILENO);
+    return columns > 0 && columns < HELP_COLUMNS ? columns : HELP_COLUMNS;
+}
+
+/* The lines of a paragraph as one. */
+static void join_lines(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        bool joins = *text == '\n' && out->len > 0 && text[1] != '\n' && text[1] != ' ' && text[1] != '\0' && text[-1] != '\n';
+        buf_putc(out, joins ? ' ' : *text);
+    }
+}
+
+void help_text(const char *text)
+{
+    struct buf joined = BUF_INIT;
+    unsigned columns = help_columns();
+    if (columns < HELP_COLUMNS)
+        join_lines(&joined, text);
+    (void)say_text(stdout, columns < HELP_COLUMNS ? buf_str(&joined) : text);
+    buf_release(&joined);
+}
+
 /* Text that does not fit beside `left` continues below, in its own column. */
 void option_help_row(const char *left, const char *help)
 {
-    int column = printf("  %-*s", LEFT_COLUMNS, left);
+    int columns = (int)help_columns();
+    int side = columns < HELP_COLUMNS ? columns / 4 : LEFT_COLUMNS;
+    int column = printf("  %-*s", side, left);
     for (const char *word = help; *word != '\0';) {
         int len = (int)strcspn(word, " ");
-        if (column + 1 + len >= HELP_COLUMNS)
-            column = printf("\n  %-*s", LEFT_COLUMNS, "") - 1;
+        if (column + 1 + len >= columns)
+            column = printf("\n  %-*s", side, "") - 1;
         column += printf(" %.*s", len, word);
         word += len + (word[len] == ' ');
     }

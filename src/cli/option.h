@@ -48,7 +48,9 @@ int options_parse_around(const struct option_def *table, void *target, int argc,
 int option_set(const struct option_def *option, void *target, const char *value,
                struct rc_err *err);
 void options_help(const struct option_def *table);
-/* One row of a table of options or verbs: fits 80 columns. */
+/* A paragraph of a help, broken for 80 columns; on a narrower terminal it is broken anew. */
+void help_text(const char *text);
+/* One row of a table of options or verbs: fits 80 columns, and the terminal. */
 void option_help_row(const char *left, const char *help);
 
 /* For a parser of a whole number from `min` to `max`, into an unsigned. */

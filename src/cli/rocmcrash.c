@@ -72,7 +72,7 @@ static const struct {
 
 static void print_help(void)
 {
-    (void)printf(
+    help_text(
         "Usage: rocmcrash [OPTIONS] -- COMMAND [ARGUMENT...]\n"
         "       rocmcrash VERB ...\n\n"
         "Runs COMMAND unchanged. When it dies of a GPU memory failure or a signal, leaves\n"
@@ -82,7 +82,7 @@ static void print_help(void)
     (void)printf("\nVerbs:\n");
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         option_help_row(verbs[i].usage, verbs[i].help);
-    (void)printf(
+    help_text(
         "\n'rocmcrash help VERB' has a verb's options.\n"
         "\nExit status: COMMAND's own, or its signal; 125 when rocmcrash itself failed\n"
         "before COMMAND ran, 126 when COMMAND cannot be executed, 127 when it is not\n"

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/say.h"
-#include "bundle/bundle.h"
 
 static bool wants_colour(bool is_terminal, const char *colour)
 {
@@ -49,15 +45,4 @@ struct report_style terminal_style(int fd, const char *colour)
         ((modes.c_oflag & OPOST) == 0 || (modes.c_oflag & ONLCR) == 0))
         style.line_end = "\r\n";
     return style;
-}
-
-void terminal_put(const char *text, int width)
-{
-    struct buf clean = BUF_INIT;
-    say_word(&clean, text);
-    if (width > 0)
-        (void)printf("%-*s  ", width, buf_str(&clean));
-    else
-        (void)fputs(buf_str(&clean), stdout);
-    buf_release(&clean);
 }

@@ -10,8 +10,5 @@
 /* `colour`: "auto" (or NULL), "always", "never". Auto: on a terminal that has colours and where NO_COLOR is
  * not set. Output that is no terminal is not wrapped. */
 struct report_style terminal_style(int fd, const char *colour);
-/* A cell of a table on stdout: printable characters only, filled up to `width` columns (0 = the last
- * cell) and two blanks. */
-void terminal_put(const char *text, int width);
 
 #endif

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "cli/json_print.h"
-#include "cli/terminal.h"
 #include "cli/try_job.h"
 
 #define CHANGE_WIDTH 44
@@ -103,11 +102,8 @@ static void print_row(const struct try_job *job, size_t i)
     const struct cell *c = &job->experiment.campaign.cell[i];
     change_of_cell(job, i, text, sizeof text);
     experiment_finding(&job->experiment, i, found, sizeof found);
-    terminal_put(text, CHANGE_WIDTH);
     (void)snprintf(number, sizeof number, "%u of %u failed", c->failed, c->runs);
-    terminal_put(number, 18);
-    terminal_put(found, 0);
-    (void)putchar('\n');
+    (void)say_line(stdout, "%-*s  %-18s  %s", CHANGE_WIDTH, text, number, found);
 }
 
 void try_show_result(const struct try_job *job, const struct conclusion *conclusion, const char *bundle)
@@ -127,6 +123,6 @@ void try_show_result(const struct try_job *job, const struct conclusion *conclus
     (void)say_line(stdout, "rocmcrash: %u run%s in %.0f s; the probability that any of these findings is wrong is at most %g %%",
                    job->count, job->count == 1 ? "" : "s", job->experiment.seconds, job->experiment.campaign.error * 100);
     if (bundle[0] != '\0')
-        (void)say_line(stdout, "rocmcrash: bundle: %s", bundle);
-    (void)say_line(stdout, "rocmcrash: bundles of the runs: %s", job->folder);
+        (void)say_whole(stdout, "rocmcrash: bundle: %s", bundle);
+    (void)say_whole(stdout, "rocmcrash: bundles of the runs: %s", job->folder);
 }

@@ -47,7 +47,7 @@ int verb_collectors(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(collectors_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash collectors [--json]\n\nLists what is collected, and when.\n\nOptions:\n");
+        help_text("Usage: rocmcrash collectors [--json]\n\nLists what is collected, and when.\n\nOptions:\n");
         options_help(collectors_options);
         return VERB_EXIT_OK;
     }

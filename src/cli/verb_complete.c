@@ -300,6 +300,6 @@ int verb_complete(int argc, char *argv[])
     job_close(&job);
     outcome_bundle(&outcome, path);
     if (r == 0 && !json)
-        (void)say_line(stdout, "rocmcrash: completed: %s", path);
+        (void)say_whole(stdout, "rocmcrash: completed: %s", path);
     return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, path, &err);
 }

@@ -96,7 +96,7 @@ static void print_text(const struct config *config)
     print_site(&out);
     buf_puts(&out, "A variable ROCMCRASH_NAME is stronger than the files, an option of the command "
                    "line\nis stronger than all.\n");
-    (void)fputs(buf_str(&out), stdout);
+    (void)say_text(stdout, buf_str(&out));
     buf_release(&out);
 }
 
@@ -141,14 +141,14 @@ static int print_json(const struct config *config)
 
 static int print_help(void)
 {
-    (void)printf("Usage: rocmcrash config [--json]\n\n"
-                 "The settings in force, and where each comes from: a default, a file, or a\n"
-                 "variable. A setting is an option of a run: 'bundle-on = oom' is a line of\n"
-                 "/etc/rocmcrash/config or ~/.config/rocmcrash/config, ROCMCRASH_BUNDLE_ON a\n"
-                 "variable.\n\nOptions:\n");
+    help_text("Usage: rocmcrash config [--json]\n\n"
+              "The settings in force, and where each comes from: a default, a file, or a\n"
+              "variable. A setting is an option of a run: 'bundle-on = oom' is a line of\n"
+              "/etc/rocmcrash/config or ~/.config/rocmcrash/config, ROCMCRASH_BUNDLE_ON a\n"
+              "variable.\n\nOptions:\n");
     options_help(config_options);
-    (void)printf("\nExit status: 0; 2 if something is wrong: a file, a value, a part\n"
-                 "of the site's folder.\n");
+    help_text("\nExit status: 0; 2 if something is wrong: a file, a value, a part\n"
+              "of the site's folder.\n");
     return VERB_EXIT_OK;
 }
 

@@ -48,13 +48,13 @@ static const struct option_def option_table[] = {
 
 static void print_help(void)
 {
-    (void)printf(
+    help_text(
         "Usage: rocmcrash diff [OPTIONS] A B\n\n"
         "Compares two bundles: GPU, limits, options, command, versions, what others held,\n"
         "the memory over time, what was said. What most likely explains another outcome\n"
         "comes first; pids, times and addresses are left out.\n\nOptions:\n");
     options_help(option_table);
-    (void)printf("\nExit status: 0 nothing differs, 1 something differs, 2 trouble.\n");
+    help_text("\nExit status: 0 nothing differs, 1 something differs, 2 trouble.\n");
 }
 
 /* --- one bundle --- */
@@ -233,7 +233,7 @@ static int print_words(const struct side side[2], const struct diff_result *resu
         buf_printf(&out, ", %zu are known to one bundle only%s", unknown,
                    all ? "" : " (--all lists them)");
     buf_putc(&out, '\n');
-    bool ok = !buf_failed(&out) && fputs(buf_str(&out), stdout) >= 0 && fflush(stdout) == 0;
+    bool ok = !buf_failed(&out) && say_text(stdout, buf_str(&out)) == 0 && fflush(stdout) == 0;
     buf_release(&out);
     return ok ? 0 : -EIO;
 }

@@ -51,14 +51,14 @@ static const struct option_def option_table[] = {
 
 static void print_help(void)
 {
-    (void)printf(
+    help_text(
         "Usage: rocmcrash doctor [OPTIONS] [-- COMMAND [ARGUMENT...]]\n\n"
         "Looks at this machine, its limits and its environment for what makes ROCm\n"
         "programs fail. COMMAND is not run: its interpreter and libraries are looked at\n"
         "(default: python3). Nothing is changed, and no GPU that sleeps is woken.\n\nOptions:\n");
     options_help(option_table);
-    (void)printf("\nExit status: 0 nothing is wrong, 1 something may be wrong, 2 something will\n"
-                 "fail, 125 the doctor itself failed.\n");
+    help_text("\nExit status: 0 nothing is wrong, 1 something may be wrong, 2 something will\n"
+              "fail, 125 the doctor itself failed.\n");
 }
 
 /* --- the report in words --- */
@@ -157,7 +157,7 @@ static int print_words(const struct facts *facts, const struct doctor_report *re
         buf_release(&label);
     }
     put_summary(&out, facts, report);
-    bool ok = !buf_failed(&out) && fputs(buf_str(&out), stdout) >= 0 && fflush(stdout) == 0;
+    bool ok = !buf_failed(&out) && say_text(stdout, buf_str(&out)) == 0 && fflush(stdout) == 0;
     buf_release(&out);
     return ok ? 0 : -EIO;
 }

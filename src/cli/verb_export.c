@@ -390,7 +390,7 @@ int verb_export(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     if (line.help) {
-        (void)printf("Usage: rocmcrash export --trace|--torch [-o FILE] BUNDLE\n\nOptions:\n");
+        help_text("Usage: rocmcrash export --trace|--torch [-o FILE] BUNDLE\n\nOptions:\n");
         options_help(export_options);
         return VERB_EXIT_OK;
     }

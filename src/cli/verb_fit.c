@@ -97,7 +97,7 @@ static const struct option_def table[] = {
 
 static void print_help(void)
 {
-    (void)printf(
+    help_text(
         "Usage: rocmcrash fit --vary \"OPTION A..B\" [--model FILE] -- COMMAND...\n"
         "       rocmcrash fit --model FILE\n\n"
         "Finds the largest value of OPTION (\"--batch_size 1..64\") with which COMMAND\n"
@@ -112,8 +112,8 @@ static void print_help(void)
         "does not count.\n\n"
         "Options:\n");
     options_help(table);
-    (void)printf("\nExit status: 0 a value was found, or a model was read; 1 no value runs;\n"
-                 "2 it could not be done, or a value failed once and ran once; 125 wrong option.\n");
+    help_text("\nExit status: 0 a value was found, or a model was read; 1 no value runs;\n"
+              "2 it could not be done, or a value failed once and ran once; 125 wrong option.\n");
 }
 
 /* "--batch_size 1..64", "--batch_size=1..64" */

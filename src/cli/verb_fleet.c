@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fs.h"
 #include "base/say.h"
+#include "base/wrap.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
 #include "cli/json_print.h"
@@ -196,8 +198,11 @@ static int print_text(const struct fleet_line *line)
     fleet_to_text(&line->fleet, line->rows, &out);
     if (line->unreadable > 0)
         buf_printf(&out, "%zu bundle%s could not be read\n", line->unreadable, line->unreadable == 1 ? "" : "s");
-    bool ok = !buf_failed(&out) && pager_print(buf_str(&out), !line->no_pager);
+    struct buf lines = BUF_INIT;
+    wrap_lines(&lines, buf_str(&out), wrap_columns(STDOUT_FILENO));
+    bool ok = !buf_failed(&out) && !buf_failed(&lines) && pager_print(buf_str(&lines), !line->no_pager);
     buf_release(&out);
+    buf_release(&lines);
     return ok ? 0 : -EIO;
 }
 
@@ -239,11 +244,11 @@ static int print_fleet(struct fleet_line *line, int count, char *paths[], struct
 
 static void print_help(void)
 {
-    (void)printf("Usage: rocmcrash fleet [OPTIONS] DIR|BUNDLE...\n\n"
-                 "Merges the bundles of many ranks: which rank fell first and why, which ones only\n"
-                 "followed, which left nothing, and what is different about one of them.\n\nOptions:\n");
+    help_text("Usage: rocmcrash fleet [OPTIONS] DIR|BUNDLE...\n\n"
+              "Merges the bundles of many ranks: which rank fell first and why, which ones only\n"
+              "followed, which left nothing, and what is different about one of them.\n\nOptions:\n");
     options_help(fleet_options);
-    (void)printf("\nExit status: 0 printed, 2 no bundle could be read, 125 wrong option.\n");
+    help_text("\nExit status: 0 printed, 2 no bundle could be read, 125 wrong option.\n");
 }
 
 int verb_fleet(int argc, char *argv[])

@@ -88,7 +88,7 @@ static int print_text(const struct issue_text *text, const char *bundle)
         (void)say_line(stderr, "  - %.*s", (int)len, line);
         line += len + 1;
     }
-    (void)say_line(stdout, "Title: %s", buf_str(&text->title));
+    (void)say_whole(stdout, "Title: %s", buf_str(&text->title));
     say_clean(&clean, buf_str(&text->body), text->body.len);
     (void)putchar('\n');
     (void)fwrite(buf_str(&clean), 1, clean.len, stdout);
@@ -98,9 +98,9 @@ static int print_text(const struct issue_text *text, const char *bundle)
     if (!is_made_here(bundle))
         (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
                                "in the text of somebody else");
-    (void)say_line(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
+    (void)say_whole(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
     if (text->link.len > 0)
-        (void)say_line(stderr, "rocmcrash: the form: %s", buf_str(&text->link));
+        (void)say_whole(stderr, "rocmcrash: the form: %s", buf_str(&text->link));
     return 0;
 }
 
@@ -144,9 +144,9 @@ int verb_issue(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(issue_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash issue [OPTIONS] [BUNDLE]\n\n"
-                     "Prints title and text of an issue in the sections of the tracker's form, and\n"
-                     "where the form is. Nothing is sent. Without BUNDLE: of the newest in this\nfolder.\n\nOptions:\n");
+        help_text("Usage: rocmcrash issue [OPTIONS] [BUNDLE]\n\n"
+                  "Prints title and text of an issue in the sections of the tracker's form, and\n"
+                  "where the form is. Nothing is sent. Without BUNDLE: of the newest in this\nfolder.\n\nOptions:\n");
         options_help(issue_options);
         return VERB_EXIT_OK;
     }

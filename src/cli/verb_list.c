@@ -21,7 +21,6 @@
 #include "cli/option.h"
 #include "cli/prune.h"
 #include "cli/rank_record.h"
-#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "diagnose/tree.h"
 #include "record/rundir.h"
@@ -84,14 +83,11 @@ static void print_row(struct list_line *line, const struct row *row)
     if (localtime_r(&row->st.st_mtime, &local) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
     (void)snprintf(size, sizeof size, "%" PRIu64 " KiB", (row->bytes + 1023) / 1024);
-    (void)printf("%-16s  %9s  ", when, size);
-    terminal_put(row->class_name != NULL ? row->class_name
-                 : row->finished         ? "(unreadable)"
-                                         : "(unfinished)",
-                 16);
-    terminal_put(row->confidence != NULL ? row->confidence : "", 7);
-    terminal_put(row->path, 0);
-    (void)putchar('\n');
+    (void)say_line(stdout, "%-16s  %9s  %-16s  %-7s  %s", when, size,
+                   row->class_name != NULL ? row->class_name
+                   : row->finished         ? "(unreadable)"
+                                           : "(unfinished)",
+                   row->confidence != NULL ? row->confidence : "", row->path);
 }
 
 static bool is_wanted(const struct list_line *line, const char *class_name)
@@ -218,11 +214,11 @@ int verb_list(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     if (line.help) {
-        (void)printf("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
-                     "Lists the bundles of the folders, and unfinished runs. Default: the current\n"
-                     "folder, and the one that takes a bundle when its own folder takes no files.\n"
-                     "Bundles are yours: rocmcrash removes none unless you say so.\n"
-                     "\nOptions:\n");
+        help_text("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
+                  "Lists the bundles of the folders, and unfinished runs. Default: the current\n"
+                  "folder, and the one that takes a bundle when its own folder takes no files.\n"
+                  "Bundles are yours: rocmcrash removes none unless you say so.\n"
+                  "\nOptions:\n");
         options_help(list_options);
         return VERB_EXIT_OK;
     }

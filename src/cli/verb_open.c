@@ -113,9 +113,9 @@ static int open_page(const struct open_line *line, const struct buf *page, struc
     if (line->json)
         return 0;
     if (shown)
-        (void)say_line(stdout, "rocmcrash: the browser shows: %s", path);
+        (void)say_whole(stdout, "rocmcrash: the browser shows: %s", path);
     else
-        (void)say_line(stdout, "rocmcrash: open this in a browser: %s", path);
+        (void)say_whole(stdout, "rocmcrash: open this in a browser: %s", path);
     return 0;
 }
 
@@ -126,10 +126,10 @@ int verb_open(int argc, char *argv[])
     struct buf page = BUF_INIT;
     int at = options_parse_around(open_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash open [OPTIONS] [BUNDLE]\n\n"
-                     "Shows a bundle as a page in the browser. The page is one file and fetches\n"
-                     "nothing; each bundle holds it, too, as report.html. Without BUNDLE: the\n"
-                     "newest one in this folder.\n\nOptions:\n");
+        help_text("Usage: rocmcrash open [OPTIONS] [BUNDLE]\n\n"
+                  "Shows a bundle as a page in the browser. The page is one file and fetches\n"
+                  "nothing; each bundle holds it, too, as report.html. Without BUNDLE: the\n"
+                  "newest one in this folder.\n\nOptions:\n");
         options_help(open_options);
         return VERB_EXIT_OK;
     }

@@ -167,7 +167,7 @@ static int redact_bundle(struct redact_line *line, const char *path, struct rc_e
     path = rename_file(line, path, to, sizeof to);
     outcome_bundle(&line->outcome, path);
     if (!line->json)
-        (void)say_line(stdout, "rocmcrash: redacted: %s", path);
+        (void)say_whole(stdout, "rocmcrash: redacted: %s", path);
     return VERB_EXIT_OK;
 }
 
@@ -232,10 +232,10 @@ int verb_redact(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(option_table, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash redact [OPTIONS] BUNDLE|LOG|-\n\n"
-                     "Replaces what is private: in a bundle in place, of a text (- is stdin) on\n"
-                     "stdout. Secrets always; people, machines and places unless they are kept.\n\n"
-                     "Options:\n");
+        help_text("Usage: rocmcrash redact [OPTIONS] BUNDLE|LOG|-\n\n"
+                  "Replaces what is private: in a bundle in place, of a text (- is stdin) on\n"
+                  "stdout. Secrets always; people, machines and places unless they are kept.\n\n"
+                  "Options:\n");
         options_help(option_table);
         return VERB_EXIT_OK;
     }

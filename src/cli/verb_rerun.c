@@ -263,7 +263,7 @@ static int rerun(struct rerun *r, struct rc_err *err)
     outcome_bundle(&r->outcome, path);
     if (!r->json) {
         print_verdict(path);
-        (void)say_line(stdout, "rocmcrash: bundle%s: %s", r->trace ? " with the trace" : "", path);
+        (void)say_whole(stdout, "rocmcrash: bundle%s: %s", r->trace ? " with the trace" : "", path);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -275,13 +275,13 @@ int verb_rerun(int argc, char *argv[])
     char here[FS_PATH_MAX];
     int at = options_parse(table, &r, argc, argv, &err);
     if (at >= 0 && r.help) {
-        (void)printf("Usage: rocmcrash rerun [OPTIONS] BUNDLE\n"
-                     "       rocmcrash rerun [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
-                     "Runs the command of a bundle, or COMMAND, once more and bundles it. Asks\n"
-                     "before it runs what a bundle names, which may be a stranger's.\n\n"
-                     "Options:\n");
+        help_text("Usage: rocmcrash rerun [OPTIONS] BUNDLE\n"
+                  "       rocmcrash rerun [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
+                  "Runs the command of a bundle, or COMMAND, once more and bundles it. Asks\n"
+                  "before it runs what a bundle names, which may be a stranger's.\n\n"
+                  "Options:\n");
         options_help(table);
-        (void)printf("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");
+        help_text("\nExit status: COMMAND's own; 128 + its signal; 125 wrong option.\n");
         return VERB_EXIT_OK;
     }
     outcome_begin(&r.outcome, "rerun", at >= 0 && r.json);

@@ -37,7 +37,7 @@ static void print_map(const cJSON *map, bool json)
         (void)json_print(cJSON_Duplicate(map, true), JSON_LINE);
     for (name = json ? NULL : map->child; name != NULL; name = name->next) {
         if (cJSON_IsString(name))
-            (void)say_line(stdout, "%-12s %s", name->string, name->valuestring);
+            (void)say_whole(stdout, "%-12s %s", name->string, name->valuestring);
     }
 }
 
@@ -51,7 +51,7 @@ static int reveal_name(const char *pseudonym, const cJSON *map, struct rc_err *e
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, pseudonym));
     if (name == NULL)
         return rc_err_set(err, -ENOENT, "the bundle has no name for '%s'", pseudonym);
-    (void)say_line(stdout, "%s", name);
+    (void)say_whole(stdout, "%s", name);
     return 0;
 }
 
@@ -82,10 +82,10 @@ int verb_reveal(int argc, char *argv[])
     struct rc_err err = {""};
     int at = options_parse_around(reveal_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]\n\n"
-                     "Says what the pseudonyms (<host1>) of a bundle stand for that was made by this\n"
-                     "user on this machine; what one of them stands for ('<host1>', in quotes); or\n"
-                     "replaces them in the text of a file (- is stdin).\n\nOptions:\n");
+        help_text("Usage: rocmcrash reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]\n\n"
+                  "Says what the pseudonyms (<host1>) of a bundle stand for that was made by this\n"
+                  "user on this machine; what one of them stands for ('<host1>', in quotes); or\n"
+                  "replaces them in the text of a file (- is stdin).\n\nOptions:\n");
         options_help(reveal_options);
         return VERB_EXIT_OK;
     }

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/say.h"
+#include "base/wrap.h"
 #include "bundle/bundle.h"
 #include "cli/input.h"
 #include "cli/json_print.h"
@@ -153,7 +154,7 @@ static int show_one(const char *path, const struct show_line *line, struct buf *
     if (out->len > before && out->data[out->len - 1] != '\n')
         buf_putc(out, '\n');
     if (!line->all && !line->raw && line->section == NULL)
-        buf_puts(out, "('rocmcrash show --all' has the tables of facts)\n");
+        wrap_lines(out, "('rocmcrash show --all' has the tables of facts)\n", wrap_columns(STDOUT_FILENO));
     verb_tell_damage(path);
     return VERB_EXIT_OK;
 }
@@ -188,8 +189,8 @@ int verb_show(int argc, char *argv[])
     if (at < 0)
         (void)say_line(stderr, "rocmcrash: %s", err.msg);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash show [OPTIONS] [BUNDLE...]\n\n"
-                     "Prints the summary of a bundle; without BUNDLE, of the newest in this folder.\n\nOptions:\n");
+        help_text("Usage: rocmcrash show [OPTIONS] [BUNDLE...]\n\n"
+                  "Prints the summary of a bundle; without BUNDLE, of the newest in this folder.\n\nOptions:\n");
         options_help(show_options);
         return VERB_EXIT_OK;
     }

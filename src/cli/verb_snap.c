@@ -62,16 +62,16 @@ static const struct option_def snap_options[] = {
 
 static void print_help(void)
 {
-    (void)printf("Usage: rocmcrash snap [OPTIONS] PID\n\n"
-                 "Makes a bundle of a running process: what its threads do and wait for, its\n"
-                 "memory and the GPU's. The process goes on; it is held for 50 ms at most.\n\n"
-                 "Options:\n");
+    help_text("Usage: rocmcrash snap [OPTIONS] PID\n\n"
+              "Makes a bundle of a running process: what its threads do and wait for, its\n"
+              "memory and the GPU's. The process goes on; it is held for 50 ms at most.\n\n"
+              "Options:\n");
     options_help(snap_options);
     char names[160];
     conditions_names(names, sizeof names);
-    (void)printf("\nA condition compares one of these with < or >; sizes have a growth, too\n"
-                 "(rss_growth>1GiB/min). Several: 'vram>90%%,idle>120s'. 'silent' and\n"
-                 "'step' are for --bundle-at of a run only.\n");
+    help_text("\nA condition compares one of these with < or >; sizes have a growth, too\n"
+              "(rss_growth>1GiB/min). Several: 'vram>90%,idle>120s'. 'silent' and\n"
+              "'step' are for --bundle-at of a run only.\n");
     for (char *at = names, *end; *at != '\0'; at = end) {
         end = strlen(at) > HELP_WIDTH ? (char *)memrchr(at, ' ', HELP_WIDTH) + 1 : at + strlen(at);
         (void)say_line(stdout, "  %.*s", (int)(end - at) - (*end != '\0'), at); /* without the blank */

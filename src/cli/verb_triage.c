@@ -163,12 +163,8 @@ static void print_table_row(const struct facts *facts, const struct verdict *ver
 {
     struct buf text = BUF_INIT;
     happened(facts, verdict, judged, &text);
-    terminal_put(text_of(judged, "class"), 16);
-    terminal_put(text_of(judged, "confidence"), 7);
-    terminal_put(name, 0);
-    (void)printf("\n%-25s  ", "");
-    terminal_put(buf_str(&text), 0);
-    (void)putchar('\n');
+    (void)say_whole(stdout, "%-16s  %-7s  %s", text_of(judged, "class"), text_of(judged, "confidence"), name);
+    (void)say_line(stdout, "    %s", buf_str(&text));
     buf_release(&text);
 }
 
@@ -195,7 +191,7 @@ static void print_text(const struct facts *facts, const struct verdict *verdict,
 {
     const cJSON *experiment = cJSON_GetObjectItemCaseSensitive(judged, "experiment");
     if (name != NULL)
-        (void)say_line(stdout, "%s", name);
+        (void)say_whole(stdout, "%s", name);
     if (campaign_decides(experiment)) {
         print_campaign(facts, verdict, judged);
         return;
@@ -447,11 +443,11 @@ static int triage_texts(const struct triage_line *line, char *const files[],
 
 static void print_help(void)
 {
-    (void)printf("Usage: rocmcrash triage [OPTIONS] BUNDLE...|DIRECTORY|LOG...\n\n"
-                 "Judges bundles again, every bundle of a directory, or text that somebody\n"
-                 "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
+    help_text("Usage: rocmcrash triage [OPTIONS] BUNDLE...|DIRECTORY|LOG...\n\n"
+              "Judges bundles again, every bundle of a directory, or text that somebody\n"
+              "pasted ('-' is stdin). Reads nothing of this machine.\n\nOptions:\n");
     options_help(option_table);
-    (void)printf("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
+    help_text("\nExit status: 0 judged, 2 could not be read, 125 wrong option.\n");
 }
 
 static int judge(const struct triage_line *line, char *const files[], bool folder, bool bundles,

@@ -105,7 +105,7 @@ static const struct option_def table[] = {
 
 static void print_help(void)
 {
-    (void)printf(
+    help_text(
         "Usage: rocmcrash try [OPTIONS] BUNDLE\n"
         "       rocmcrash try [OPTIONS] -- COMMAND [ARGUMENT...]\n\n"
         "Runs a failing command without a change and with one change at a time, in turns,\n"
@@ -114,8 +114,8 @@ static void print_help(void)
         "verdict. Ctrl-C ends it and prints what is known. Asks before it runs the\n"
         "command of a bundle.\n\nOptions:\n");
     options_help(table);
-    (void)printf("\nExit status: 0 a change is confirmed to help; 1 none is; 2 it could not be\n"
-                 "done; 125 wrong option.\n");
+    help_text("\nExit status: 0 a change is confirmed to help; 1 none is; 2 it could not be\n"
+              "done; 125 wrong option.\n");
 }
 
 /* --- one run --- */

@@ -39,7 +39,7 @@ static int verify_one(const char *path, bool json)
     if (json)
         print_json(path, r == 0, &err);
     else if (r == 0)
-        (void)say_line(stdout, "%s: good", path);
+        (void)say_whole(stdout, "%s: good", path);
     else
         verb_complain(path, &err);
     return r == 0 ? VERB_EXIT_OK : r == -EBADMSG ? VERB_EXIT_BAD : VERB_EXIT_FAILED;
@@ -52,8 +52,8 @@ int verb_verify(int argc, char *argv[])
     int worst = VERB_EXIT_OK;
     int at = options_parse_around(verify_options, &line, argc, argv, &err);
     if (at >= 0 && line.help) {
-        (void)printf("Usage: rocmcrash verify [OPTIONS] BUNDLE...\n\n"
-                     "Checks every hash, and that no path leads out of the bundle.\n\nOptions:\n");
+        help_text("Usage: rocmcrash verify [OPTIONS] BUNDLE...\n\n"
+                  "Checks every hash, and that no path leads out of the bundle.\n\nOptions:\n");
         options_help(verify_options);
         return VERB_EXIT_OK;
     }

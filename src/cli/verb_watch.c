@@ -41,13 +41,13 @@ static const struct option_def watch_options[] = {
 
 static void print_help(void)
 {
-    (void)printf("Usage: rocmcrash watch [OPTIONS] PID\n\n"
-                 "Looks after a process that is running already, and leaves a bundle when it ends\n"
-                 "badly. Ctrl-C stops the watching; the process goes on.\n\n"
-                 "Options:\n");
+    help_text("Usage: rocmcrash watch [OPTIONS] PID\n\n"
+              "Looks after a process that is running already, and leaves a bundle when it ends\n"
+              "badly. Ctrl-C stops the watching; the process goes on.\n\n"
+              "Options:\n");
     options_help(watch_options);
-    (void)printf("\nExit status: 0 when the process ended well, or the watching was ended; 1 when it\n"
-                 "ended badly, or in an unknown way; 2 when it could not be watched.\n");
+    help_text("\nExit status: 0 when the process ended well, or the watching was ended; 1 when it\n"
+              "ended badly, or in an unknown way; 2 when it could not be watched.\n");
 }
 
 int verb_watch(int argc, char *argv[], const char *site, const char *finisher)

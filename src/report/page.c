@@ -22,6 +22,7 @@
 #define TABLE_ROWS_MAX 512
 #define TABLE_CELLS_MAX 8
 #define CELL_MIN 8u
+#define CELL_WORD_MAX 24u /* a longer word (a path) is broken, apart from the names in the first column */
 #define ENTITY_MAX 10
 #define UTF8_BYTES_MAX 4
 #define CODE_INDENT 2u
@@ -128,13 +129,11 @@ static void blank_line(struct page *p)
 }
 
 /* Wraps words; lines below the first begin at `indent`. */
-static void wrapped(struct page *p, const char *text, size_t len, size_t indent)
+static void put_words(struct page *p, const char *words, size_t indent)
 {
-    struct buf words = BUF_INIT;
-    inline_text(text, len, p->style->colour, &words);
     size_t column = indent;
     bool first = true;
-    for (const char *at = buf_str(&words); *at != '\0';) {
+    for (const char *at = words; *at != '\0';) {
         size_t n = strcspn(at, " ");
         size_t width = width_of(at, n);
         if (!first && p->style->columns > 0 && column + 1 + width > p->style->columns) {
@@ -151,6 +150,13 @@ static void wrapped(struct page *p, const char *text, size_t len, size_t indent)
         first = false;
     }
     end_line(p);
+}
+
+static void wrapped(struct page *p, const char *text, size_t len, size_t indent)
+{
+    struct buf words = BUF_INIT;
+    inline_text(text, len, p->style->colour, &words);
+    put_words(p, buf_str(&words), indent);
     buf_release(&words);
 }
 
@@ -160,7 +166,19 @@ struct table {
     size_t rows, columns;
     char *cell[TABLE_ROWS_MAX][TABLE_CELLS_MAX];
     size_t width[TABLE_CELLS_MAX];
+    size_t word[TABLE_CELLS_MAX]; /* the longest one of the column */
 };
+
+static size_t longest_word(const char *text)
+{
+    size_t longest = 0;
+    for (size_t n; *text != '\0'; text += n + strspn(text + n, " ")) {
+        n = strcspn(text, " ");
+        size_t width = width_of(text, n);
+        longest = width > longest ? width : longest;
+    }
+    return longest;
+}
 
 static void add_row(struct table *t, const char *line, size_t len)
 {
@@ -179,7 +197,11 @@ static void add_row(struct table *t, const char *line, size_t len)
         inline_text(line + from, to - from, false, &text);
         size_t width = width_of(buf_str(&text), text.len);
         t->cell[t->rows][column] = strdup(buf_str(&text));
+        size_t word = longest_word(buf_str(&text));
+        if (column > 0 && word > CELL_WORD_MAX)
+            word = CELL_WORD_MAX;
         t->width[column] = width > t->width[column] ? width : t->width[column];
+        t->word[column] = word > t->word[column] ? word : t->word[column];
         buf_release(&text);
         column++;
         from = i + 1;
@@ -196,9 +218,9 @@ static size_t total_width(const struct table *t)
     return sum;
 }
 
-/* The sources are in facts.json, too: that column is dropped first, then the widest columns
- * shrink. */
-static void fit(struct page *p, struct table *t, size_t columns)
+/* The sources are in facts.json, too: that column is dropped first, then the widest columns shrink. False: it does
+ * not fit without a break within a word. */
+static bool fit(struct page *p, struct table *t, size_t columns)
 {
     if (total_width(t) > columns && !p->style->keeps_sources && t->columns > 2 &&
         t->cell[0][t->columns - 1] != NULL && strcmp(t->cell[0][t->columns - 1], "source") == 0) {
@@ -206,13 +228,15 @@ static void fit(struct page *p, struct table *t, size_t columns)
         p->dropped_sources = true;
     }
     while (total_width(t) > columns) {
-        size_t widest = 0;
-        for (size_t i = 1; i < t->columns; i++)
-            widest = t->width[i] > t->width[widest] ? i : widest;
-        if (t->width[widest] <= CELL_MIN)
-            return;
+        size_t widest = TABLE_CELLS_MAX;
+        for (size_t i = 0; i < t->columns; i++)
+            if (t->width[i] > t->word[i] && (widest == TABLE_CELLS_MAX || t->width[i] > t->width[widest]))
+                widest = i;
+        if (widest == TABLE_CELLS_MAX)
+            return false;
         t->width[widest]--;
     }
+    return true;
 }
 
 /* Bytes of `text` that fit `width` columns, up to the end of a word if possible. */
@@ -259,10 +283,38 @@ static void put_row(struct page *p, struct table *t, size_t row)
         free(t->cell[row][k]);
 }
 
+/* A row of a table that is too wide: its first cell, and below it the others behind their headings. */
+static void put_record(struct page *p, const struct table *t, size_t row)
+{
+    put_words(p, t->cell[row][0], 0);
+    for (size_t k = 1; k < t->columns; k++) {
+        struct buf line = BUF_INIT;
+        const char *heading = t->cell[0][k] != NULL ? t->cell[0][k] : "";
+        if (t->cell[row][k] != NULL && t->cell[row][k][0] != '\0') {
+            buf_printf(&line, "%s: %s", heading, t->cell[row][k]);
+            buf_puts(p->out, "    ");
+            put_words(p, buf_str(&line), 4);
+        }
+        buf_release(&line);
+    }
+}
+
+static void put_records(struct page *p, struct table *t)
+{
+    for (size_t row = 1; row < t->rows; row++)
+        if (t->cell[row][0] != NULL)
+            put_record(p, t, row);
+    for (size_t row = 0; row < t->rows; row++)
+        for (size_t k = 0; k < TABLE_CELLS_MAX; k++)
+            free(t->cell[row][k]);
+}
+
 static void put_table(struct page *p, struct table *t)
 {
-    if (p->style->columns > 0)
-        fit(p, t, p->style->columns);
+    if (p->style->columns > 0 && !fit(p, t, p->style->columns)) {
+        put_records(p, t);
+        return;
+    }
     for (size_t row = 0; row < t->rows; row++) {
         if (row == 0 && p->style->colour)
             buf_puts(p->out, BOLD);
@@ -365,6 +417,21 @@ static const char *read_block(struct page *p, const char *text)
     return text + (*text == '\n');
 }
 
+/* "`[UUU---...]`", one character a share: on a narrow terminal with fewer of them. */
+static bool put_bar(struct page *p, const char *line, size_t len)
+{
+    size_t room = p->style->columns;
+    if (room < CELL_MIN || len <= room + 2 || strncmp(line, "`[", 2) != 0 || strncmp(line + len - 2, "]`", 2) != 0 ||
+        memchr(line, ' ', len) != NULL)
+        return false;
+    buf_putc(p->out, '[');
+    for (size_t i = 0; i < room - 2; i++)
+        buf_putc(p->out, line[2 + i * (len - 4) / (room - 2)]);
+    buf_putc(p->out, ']');
+    end_line(p);
+    return true;
+}
+
 static void one_line(struct page *p, const char *line, size_t len)
 {
     static const char folded[] = "<details><summary>";
@@ -384,7 +451,7 @@ static void one_line(struct page *p, const char *line, size_t len)
     else if (len > 2 && strncmp(line, "- ", 2) == 0) {
         buf_puts(p->out, "- ");
         wrapped(p, line + 2, len - 2, 2);
-    } else
+    } else if (!put_bar(p, line, len))
         wrapped(p, line, len, 0);
 }
 

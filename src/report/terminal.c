@@ -3,54 +3,31 @@
 #include "report/report.h"
 
 #include "base/buf.h"
-#include "base/utf8.h"
+#include "base/wrap.h"
 #include "diagnose/fact.h"
 #include "diagnose/verdict.h"
 #include "report/internal.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #define LINE_BYTES 600
 #define PREFIX "rocmcrash: "
-#define INDENT "           " /* as wide as PREFIX, for continued lines */
-#define COLUMNS_MIN 40u
+#define BUNDLE "bundle: "
 #define BOLD "\x1b[1m"
 #define PLAIN "\x1b[0m"
 
-static size_t width_of(const char *text, size_t bytes)
+/* Appends `text` to a line that has `column` columns already. */
+static void wrap(struct buf *out, const char *text, size_t column, const struct report_style *style)
 {
-    size_t width = 0;
-    uint32_t c = 0;
-    for (size_t at = 0; at < bytes; width++) {
-        size_t n = utf8_decode((const unsigned char *)text + at, bytes - at, &c);
-        at += n > 0 ? n : 1;
-    }
-    return width;
-}
-
-/* Appends the words of `text` to a line that has `column` columns already. */
-static void wrap(struct buf *out, const char *text, size_t column,
-                 const struct report_style *style)
-{
-    bool wraps = style->columns >= COLUMNS_MIN;
-    bool first = true;
-    while (*text != '\0') {
-        size_t word = strcspn(text, " ");
-        size_t width = width_of(text, word);
-        if (wraps && !first && column + 1 + width > style->columns) {
-            buf_puts(out, style->line_end);
-            buf_puts(out, INDENT);
-            column = sizeof(INDENT) - 1;
-        } else if (!first) {
-            buf_putc(out, ' ');
-            column++;
-        }
-        buf_append(out, text, word);
-        column += width;
-        text += word + strspn(text + word, " ");
-        first = false;
+    size_t indent = wrap_indent(PREFIX, style->columns);
+    size_t n = wrap_piece(text, style->columns > column ? style->columns - column : 0);
+    int below = 0;
+    buf_append(out, text, n);
+    while (*(text += n + strspn(text + n, " ")) != '\0') {
+        n = wrap_below(text, indent, style->columns, &below);
+        buf_printf(out, "%s%*s", style->line_end, below, "");
+        buf_append(out, text, n);
     }
 }
 
@@ -58,6 +35,7 @@ static void line(struct buf *out, const char *label, const char *text, bool bold
                  const struct report_style *style)
 {
     struct buf clean = BUF_INIT;
+    bool is_whole = strcmp(label, BUNDLE) == 0; /* a path is copied */
     escape_terminal(&clean, text, LINE_BYTES);
     buf_puts(out, PREFIX);
     if (style->colour && (bold || label[0] != '\0'))
@@ -65,7 +43,10 @@ static void line(struct buf *out, const char *label, const char *text, bool bold
     buf_puts(out, label);
     if (style->colour && !bold && label[0] != '\0')
         buf_puts(out, PLAIN);
-    wrap(out, buf_str(&clean), sizeof(PREFIX) - 1 + strlen(label), style);
+    if (style->columns >= WRAP_COLUMNS_MIN && !is_whole)
+        wrap(out, buf_str(&clean), sizeof(PREFIX) - 1 + strlen(label), style);
+    else
+        buf_puts(out, buf_str(&clean));
     if (style->colour && bold)
         buf_puts(out, PLAIN);
     buf_puts(out, style->line_end);
@@ -135,5 +116,5 @@ void report_terminal(const struct report_input *in, const char *bundle_path,
     if (v->verify != NULL && v->verify[0] != '\0')
         line(out, "check: ", v->verify, false, style);
     if (bundle_path != NULL)
-        line(out, "bundle: ", bundle_path, false, style);
+        line(out, BUNDLE, bundle_path, false, style);
 }

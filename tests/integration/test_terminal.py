@@ -160,6 +160,12 @@ class Show(support.Case):
         self.assertIn("What to try", text)
         self.assertNotIn("- line 59", text)
 
+    def test_a_dumb_terminal_has_no_pager(self):
+        """Emacs and consoles of CI set it. "less" would wait there for RETURN."""
+        pager = "sed s/^/P/"
+        self.assertIn("PWhat", self.shown_on_terminal(self.bundle, PAGER=pager))
+        self.assertNotIn("PWhat", self.shown_on_terminal(self.bundle, PAGER=pager, TERM="dumb"))
+
     def test_options_after_the_bundle(self):
         self.assertEqual(self.verb("show", self.bundle, "--raw").stdout, self.verb("show", "--raw", self.bundle).stdout)
         self.assertEqual(self.verb("show", "--", self.bundle, "--raw").returncode, 2)
@@ -391,6 +397,42 @@ class Listing(support.Case):
         done = self.verb("verify", good[0], bad, good[1])
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (1, 2))
         self.assertIn("bad.tar.gz", done.stderr)
+
+
+class Narrow(support.BundleCase):
+    """What rocmcrash prints itself fits the terminal: lines are broken between words only, in the same way everywhere."""
+
+    def wide_lines(self, columns, *words):
+        """Those wider than the terminal that hold more than one word."""
+        _, seen = self.on_terminal([ROCMCRASH, *words], {**self.environ, "TERM": "dumb"}, columns)
+        self.assertTrue(seen.strip(), words)
+        lines = [line.rstrip() for line in seen.replace("\r", "").split("\n")]
+        return [line for line in lines if len(line) > columns and " " in line.strip()]
+
+    def test_verbs(self):
+        path = self.bundle.path
+        shutil.copy(path, self.path("rocmcrash-x.tar.gz"))
+        for words in (("diff", path, path), ("fleet", path), ("triage", path), ("triage", "--explain=capacity", path),
+                      ("triage", "--explain=bogus", path), ("doctor",), ("collectors",), ("list", os.path.dirname(path)), ("config",),
+                      ("show", path), ("list", "--class=bogus"), ("export", path)):
+            for columns in (100, 60, 40):
+                self.assertEqual(self.wide_lines(columns, *words), [], words)
+
+    def test_help(self):
+        for verb in ([], *([verb] for verb in support.verbs())):
+            for columns in (60, 40):
+                self.assertEqual(self.wide_lines(columns, *verb, "--help"), [], verb)
+
+    def test_no_terminal_no_break(self):
+        done = self.verb("triage", "--explain=bogus", self.bundle.path)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertGreater(len(done.stderr), 200)
+
+    def test_a_path_with_blanks_stays_whole(self):
+        folder = self.path("a folder with a long name, so that it does not fit a line of this terminal")
+        os.makedirs(folder)
+        _, seen = self.on_terminal([ROCMCRASH, "show", folder + "/x.tar.gz"], self.environ, 40)
+        self.assertIn(f"'{folder}/x.tar.gz'", seen)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,9 @@ static void a_page_has_no_markup(void **state)
     page_of(false, "memory", 20, /* the source column is dropped, the rest is wrapped */
             "Memory\n------\n\nmemory     total\nGPU 0 a|b  1 GiB\n\n    as **it** is\n\n"
             "- one two three four\n  five six\n\nSource of each\nfigure: 'rocmcrash\nshow --raw'\n");
+    page_of(false, "memory", 12, /* no word is broken: each row is a record */
+            "Memory\n------\n\nGPU 0 a|b\n    total: 1\n    GiB\n\n    as\n      **it** is\n\n"
+            "- one two\n  three four\n  five six\n\n");
     const struct report_style keeps = {.columns = 30, .line_end = "\n", .keeps_sources = true};
     struct buf out = BUF_INIT;
     report_page(PAGE, false, "memory", &keeps, &out); /* report.html has room for them */
@@ -170,6 +173,27 @@ static void a_long_line_of_a_block_goes_on_below(void **state)
     buf_release(&out);
 }
 
+static void a_bar_fits(void **state)
+{
+    static const struct {
+        unsigned columns;
+        const char *line, *want;
+    } rows[] = {
+        {10, "`[UUUUUUUU--------]`", "[UUUU----]\n"},
+        {18, "`[UUUUUUUU--------]`", "[UUUUUUUU--------]\n"},
+        {0, "`[UUUUUUUU--------]`", "[UUUUUUUU--------]\n"},
+        {10, "`[no bar, a sentence]`", "[no bar, a\nsentence]\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct report_style style = {.columns = rows[i].columns, .line_end = "\n"};
+        struct buf out = BUF_INIT;
+        report_page(rows[i].line, false, NULL, &style, &out);
+        assert_string_equal(buf_str(&out), rows[i].want);
+        buf_release(&out);
+    }
+}
+
 static void any_text_is_a_page(void **state)
 {
     static const char *const texts[] = {
@@ -196,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_page_has_no_markup),
         cmocka_unit_test(charts_stand_where_sparklines_stood),
         cmocka_unit_test(a_long_line_of_a_block_goes_on_below),
+        cmocka_unit_test(a_bar_fits),
         cmocka_unit_test(any_text_is_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
