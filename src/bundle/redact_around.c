@@ -430,6 +430,8 @@ static int add_places(struct redactor *r, const char *cwd)
         "TMPDIR",          "SCRATCH",       "WORK",         "PROJECT",     "WORKDIR",
         "SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "CONDA_PREFIX", "VIRTUAL_ENV", "SCRATCHDIR"};
     int e = redact_add_place(r, cwd);
+    if (e == 0)
+        e = redact_add_above(r, cwd);
     for (size_t i = 0; e == 0 && i < sizeof variables / sizeof variables[0]; i++)
         e = redact_add_place(r, getenv(variables[i]));
     return e;

@@ -78,6 +78,8 @@ int redact_add_word(struct redactor *, enum redact_kind kind, const char *value,
 /* redact_names.c: adds a folder in which people name things, with all of its path; adds a folder that holds
  * homes. NULL, relative paths and folders of the system are ignored. 0 or -ENOMEM. */
 int redact_add_place(struct redactor *, const char *path);
+/* redact_names.c: the folders above the working folder, too: what lies beside it ("../data/x") has their names. */
+int redact_add_above(struct redactor *, const char *path);
 int redact_add_homes(struct redactor *, const char *path);
 /* redact_names.c: names from index `known` on get their number when a text first contains them. Most of them
  * are in no text. */

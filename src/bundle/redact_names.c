@@ -221,6 +221,24 @@ int redact_add_place(struct redactor *r, const char *path)
     return 0;
 }
 
+int redact_add_above(struct redactor *r, const char *path)
+{
+    size_t len = path_len(path);
+    size_t home = len > 0 ? end_of_home(r, path, len) : 0;
+    size_t below = home > 0 ? home : len > 0 ? first_folder(path) : 0;
+    while (len > below) {
+        while (path[len - 1] != '/')
+            len--;
+        if (--len <= below || is_system_folder(path, len))
+            return 0;
+        struct redact_name *name = folder_of(r, REDACT_PROJECT, path, len);
+        if (name == NULL)
+            return -ENOMEM;
+        name->below = below;
+    }
+    return 0;
+}
+
 int redact_add_homes(struct redactor *r, const char *path)
 {
     size_t len = path_len(path);

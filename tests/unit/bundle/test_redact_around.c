@@ -53,6 +53,28 @@ static void test_place(void **state)
     }
 }
 
+/* A program that lies beside the working folder has the names of the folders above it: hidden in one, hidden in both. */
+static void test_above(void **state)
+{
+    static const char *const rows[][2] = {
+        {"/fast/heartofgold/magrathea/x /fast/heartofgold/beams/y.py", "/fast/<project1>/<project2>/x /fast/<project1>/<project3>/y.py"},
+        {"/fast/heartofgold/y.py", "/fast/<project1>/y.py"},
+        {"/fast/beams/x", "/fast/beams/x"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct redactor *r = redactor_new();
+        assert_non_null(r);
+        assert_int_equal(redact_add_above(r, "/fast/heartofgold/magrathea/src"), 0);
+        assert_int_equal(redact_add_above(r, "/fast"), 0);
+        assert_int_equal(redact_add_above(r, "/opt/conda"), 0);
+        assert_int_equal(redact_add_above(r, NULL), 0);
+        RC_AUTO_FREE char *out = redacted(r, rows[i][0]);
+        assert_string_equal(out, rows[i][1]);
+        redactor_free(r);
+    }
+}
+
 static void test_homes(void **state)
 {
     struct redactor *r = redactor_new();
@@ -243,6 +265,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place),
+        cmocka_unit_test(test_above),
         cmocka_unit_test(test_homes),
         cmocka_unit_test(test_table_of_mounts),
         cmocka_unit_test(test_escaped_characters),
