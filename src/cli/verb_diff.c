@@ -215,6 +215,17 @@ static void put_items(struct buf *out, const struct diff_result *result, size_t 
     }
 }
 
+static void put_renamed(struct buf *out, const struct diff_result *result)
+{
+    if (result->renamed == 0)
+        return;
+    buf_puts(out, "not compared (each bundle numbers its pseudonyms on its own: <project1> of A and of B may be two names)\n   ");
+    say_word(out, buf_str(&result->renamed_names));
+    if (result->renamed > RENAMED_SHOWN)
+        buf_printf(out, " and %zu more", result->renamed - RENAMED_SHOWN);
+    buf_putc(out, '\n');
+}
+
 static int print_words(const struct side side[2], const struct diff_result *result, bool all)
 {
     struct buf out = BUF_INIT;
@@ -226,7 +237,8 @@ static int print_words(const struct side side[2], const struct diff_result *resu
         buf_puts(&out, "known to one of them only:\n");
         put_items(&out, result, result->different, result->count);
     }
-    buf_printf(&out, "rocmcrash: %s; %zu of %zu facts differ, %zu more only as runs do",
+    put_renamed(&out, result);
+    buf_printf(&out, "rocmcrash: %s; %zu of %zu facts differ; %zu more differ between any two runs",
                result->outcome_differs ? "another outcome" : "the same outcome", result->different,
                result->compared, result->ignored);
     if (unknown > 0)
@@ -263,7 +275,8 @@ static int print_json(const struct side side[2], const struct diff_result *resul
               cJSON_AddItemToObject(root, "differences", lists[0]) &&
               cJSON_AddItemToObject(root, "known_to_one_only", lists[1]) &&
               cJSON_AddNumberToObject(root, "compared", (double)result->compared) != NULL &&
-              cJSON_AddNumberToObject(root, "left_out", (double)result->ignored) != NULL;
+              cJSON_AddNumberToObject(root, "left_out", (double)result->ignored) != NULL &&
+              cJSON_AddNumberToObject(root, "pseudonyms", (double)result->renamed) != NULL;
     if (!ok) {
         cJSON_Delete(root);
         root = NULL;

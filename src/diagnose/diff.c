@@ -130,6 +130,15 @@ static bool texts_agree(const char *a, const char *b)
     return *a == *b;
 }
 
+static bool has_pseudonym(const struct fact *f)
+{
+    size_t len = 0;
+    for (const char *at = f->type == FACT_TEXT ? f->text : ""; *at != '\0'; at++)
+        if (pseudonym_kind(at, &len) > 0)
+            return true;
+    return false;
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -246,6 +255,13 @@ static int add(struct comparison *c, const struct diff_group *group, const char 
     return item->name != NULL && item->a != NULL && item->b != NULL ? 0 : -ENOMEM;
 }
 
+/* Behind the same pseudonym of two bundles may be two names. */
+static void note_renamed(struct diff_result *result, const struct fact *f)
+{
+    if (result->renamed++ < RENAMED_SHOWN)
+        buf_printf(&result->renamed_names, "%s%s", result->renamed > 1 ? ", " : "", f->name);
+}
+
 /* A fact of one side and the value of the other; `a_first` = the fact is from side A. */
 static int compare_one(struct comparison *c, const struct fact *f, bool a_first)
 {
@@ -269,6 +285,8 @@ static int compare_one(struct comparison *c, const struct fact *f, bool a_first)
         c->result->ignored += noise && !same;
         return 0;
     }
+    if (same && a_first && has_pseudonym(f))
+        note_renamed(c->result, f);
     return same ? 0 : add(c, group, f->name, a_first ? f : other, a_first ? other : f);
 }
 
@@ -330,6 +348,7 @@ void diff_release(struct diff_result *result)
         free(result->items[i].b);
     }
     free(result->items);
+    buf_release(&result->renamed_names);
     *result = (struct diff_result){.count = 0};
 }
 

@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
+
+#define RENAMED_SHOWN 6
+
 struct cJSON;
 struct diff_rules;
 struct facts;
@@ -33,6 +37,8 @@ struct diff_result {
     size_t capacity;
     size_t compared; /* facts of either side that belong to a group */
     size_t ignored;  /* facts that differ only as any two runs do */
+    size_t renamed;  /* facts that agree but for pseudonyms, which each bundle numbers on its own */
+    struct buf renamed_names; /* "run.program, run.argument.0": the first of them */
     bool outcome_differs;
 };
 

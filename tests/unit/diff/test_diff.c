@@ -130,6 +130,12 @@ static const struct row {
      "runtime-options env.HSA_XNACK <home1|<home2"},
     {"'env.HSA_XNACK': '<a1>'", "'env.HSA_XNACK': '<a2>x'",
      "runtime-options env.HSA_XNACK <a1>|<a2>x"},
+    /* the figures of the messages: another GPU, or another demand on the same one */
+    {"'oom.total_bytes': 25748328940, 'oom.free_bytes': 987758592", "'oom.total_bytes': 17158000000, 'oom.free_bytes': 12582912",
+     "gpu oom.total_bytes 23.98 GiB|15.98 GiB"},
+    {"'oom.free_bytes': 987758592", "'oom.free_bytes': 12582912", "figures oom.free_bytes 942.0 MiB|12.0 MiB"},
+    {"'oom.reserved_unallocated_bytes': 432013312", "'oom.reserved_unallocated_bytes': 440401920", ""},
+    {"'oom.allocated_bytes': 22870700851", "'oom.allocated_bytes': 13207000000", "figures oom.allocated_bytes 21.30 GiB|12.30 GiB"},
     /* the cause comes before what follows from it */
     {"'curve.gpu.0.vram.used.peak_bytes': 9000000000, 'msg.python_traceback': 1, "
      "'oom.requested_bytes': 5000000, 'proc.0.fds_limit': 1024",
@@ -160,6 +166,22 @@ static void test_rows(void **state)
         assert_int_equal(rows[i].first[0] != '\0', result.different > 0);
         diff_release(&result);
     }
+}
+
+/* The same pseudonym in two bundles may stand for two names: that they are the same is not said. */
+static void test_pseudonyms_are_not_compared(void **state)
+{
+    (void)state;
+    struct diff_result result = compare("'run.program': '<project1>.py', 'env.HSA_XNACK': '<x', 'host.kernel': '6.1'", "capacity",
+                                        "'run.program': '<project1>.py', 'env.HSA_XNACK': '<x', 'host.kernel': '6.1'", "capacity");
+    assert_int_equal(result.different, 0);
+    assert_int_equal(result.renamed, 1);
+    assert_string_equal(buf_str(&result.renamed_names), "run.program");
+    diff_release(&result);
+    result = compare("'run.program': '<project1>.py'", "capacity", "'run.program': 'train.py'", "capacity");
+    assert_int_equal(result.different, 1);
+    assert_int_equal(result.renamed, 0);
+    diff_release(&result);
 }
 
 /* If the outcomes differ, the group that can explain that comes first, wherever it is in the
@@ -284,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_pseudonyms_are_not_compared),
         cmocka_unit_test(test_the_outcome_moves_its_causes),
         cmocka_unit_test(test_known_to_one_only),
         cmocka_unit_test(test_one_moment_of_each),
