@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The story of each job for a terminal, then what they have in common. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/say.h"
@@ -89,8 +90,11 @@ static void put_groups(const struct fleet *fleet, struct buf *out)
         say_word(out, group->signature);
         buf_puts(out, "  ");
         fleet_put_class(&fleet->records[group->first], out);
-        buf_printf(out, "  machines: %zu  since: ", group->nodes);
-        fleet_put_time(group->from_us, out);
+        buf_printf(out, "  machines: %zu", group->nodes);
+        if (group->from_us != FLEET_UNKNOWN) {
+            buf_puts(out, "  since: ");
+            fleet_put_time(group->from_us, out);
+        }
         buf_putc(out, '\n');
     }
     if (fleet->group_count > shown)
@@ -119,16 +123,73 @@ static void put_outliers(const struct fleet *fleet, struct buf *out)
         buf_printf(out, "          and %zu more (--json has all)\n", fleet->outlier_count - shown);
 }
 
+/* No rank of a job: there is nothing that came first, and nobody who only followed. */
+static bool is_single(const struct fleet *fleet, const struct fleet_job *job)
+{
+    return job->count == 1 && fleet->records[job->members[0]].rank == FLEET_UNKNOWN && job->missing_count == 0;
+}
+
+static void put_single(const struct fleet_record *record, struct buf *out)
+{
+    buf_puts(out, "  ");
+    say_word(out, record->program[0] != '\0' ? record->program : "a program");
+    if (record->boot[0] != '\0') {
+        buf_puts(out, " on boot ");
+        say_word(out, record->boot);
+    }
+    buf_puts(out, ": ");
+    fleet_put_class(record, out);
+    buf_puts(out, record->snapshot ? ", a snapshot" : "");
+    if (record->confidence[0] != '\0' && strcmp(record->class_name, "unknown") != 0)
+        buf_printf(out, ", %s confidence", record->confidence);
+    if (record->sentence[0] != '\0')
+        buf_puts(out, "\n           ");
+    say_word(out, record->sentence);
+    buf_puts(out, "\n           ");
+    if (record->fell_us != FLEET_UNKNOWN) {
+        fleet_put_time(record->fell_us, out);
+        buf_puts(out, "  ");
+    }
+    say_word(out, record->path);
+    buf_putc(out, '\n');
+}
+
+static void put_singles(const struct fleet *fleet, struct buf *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->job_count; i++)
+        count += is_single(fleet, &fleet->jobs[i]);
+    if (count > 0)
+        buf_printf(out, "%zu single run%s (no rank of a job)\n", count, count == 1 ? "" : "s");
+    for (size_t i = 0; i < fleet->job_count; i++)
+        if (is_single(fleet, &fleet->jobs[i]))
+            put_single(&fleet->records[fleet->jobs[i].members[0]], out);
+}
+
+/* "<project1>" of two bundles may be two names. */
+static void put_pseudonyms(const struct fleet *fleet, struct buf *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->count; i++)
+        count += strchr(fleet->records[i].program, '<') != NULL;
+    if (count > 1)
+        buf_puts(out, "each bundle numbers its pseudonyms on its own: <project1> of two bundles may be two programs\n");
+}
+
 void fleet_to_text(const struct fleet *fleet, size_t rows, struct buf *out)
 {
     for (size_t i = 0; i < fleet->job_count; i++) {
         const struct fleet_job *job = &fleet->jobs[i];
+        if (is_single(fleet, job))
+            continue;
         fleet_put_heading(fleet, job, out);
         buf_putc(out, '\n');
         put_causes(fleet, job, rows, out);
         put_missing(job, out);
         put_time_line(fleet, job, rows, out);
     }
+    put_singles(fleet, out);
     put_groups(fleet, out);
     put_outliers(fleet, out);
+    put_pseudonyms(fleet, out);
 }

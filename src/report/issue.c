@@ -75,7 +75,7 @@ static void code_block(const char *text, size_t max, struct buf *out)
     buf_puts(out, "```\n");
 }
 
-/* What speaks against the verdict, what else was seen, and what is missing: it keeps a reader from a wrong path. */
+/* The summary's doubts (against the verdict, also seen, missing) keep a reader from a wrong path. */
 static void doubts(const char *summary, struct buf *out)
 {
     static const char *const headings[] = {"\n**What speaks against it**\n", "\n**Also seen**\n", "\n**Missing**\n"};

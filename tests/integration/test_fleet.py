@@ -108,6 +108,21 @@ class Fleet(support.Case):
         self.assertIn("first    rank 1 ", text)
         self.assertIn("1 of 3 ranks are in no bundle: 2", text)
 
+    def test_single_runs(self):
+        """Runs that are no ranks: a list, no story of who fell first. The same pseudonym in two bundles is no evidence."""
+        script = self.write("zorblatter.py", f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        for _ in range(2):
+            self.run_it(support.PYTHON, script)
+        paths = [bundle.path for bundle in self.bundles()]
+        text = self.verb("fleet", *paths).stdout
+        self.assertTrue(text.startswith("2 single runs (no rank of a job)\n"), text)
+        for path in paths:
+            self.assertEqual(text.count(path), 1)
+        for word in ("sure:", "first ", "not known"):
+            self.assertNotIn(word, text)
+        self.assertIn("<project1> of two bundles may be two programs", text)
+        self.assertNotIn("pseudonyms", self.verb("fleet", paths[0]).stdout)
+
     def test_words_of_others(self):
         """Ranks that write to one file: lines that PyTorch marks with another rank are not taken for the own ones."""
         marked = "".join(f"[rank1]: {line}\n" for line in HIP_OOM.splitlines())

@@ -400,7 +400,7 @@ class Listing(support.Case):
 
 
 class Narrow(support.BundleCase):
-    """What rocmcrash prints itself fits the terminal: lines are broken between words only, in the same way everywhere."""
+    """Every verb fits the terminal: lines are broken between words only, in the same way everywhere."""
 
     def wide_lines(self, columns, *words):
         """Those wider than the terminal that hold more than one word."""
