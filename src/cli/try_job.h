@@ -33,7 +33,7 @@ struct try_job {
     enum try_measure measure;
     bool measured;
     char folder[FS_PATH_MAX]; /* with the bundles of the runs */
-    uint64_t start_ns;
+    uint64_t start_ns, ended_ns; /* of the campaign; of its last run that has ended */
     unsigned count;           /* runs so far, also those that were lost */
     struct try_record *records; /* runs_max of them */
     bool is_terminal;
@@ -45,8 +45,8 @@ struct try_job {
 
 /* On a terminal, a line that each call overwrites; elsewhere nothing. */
 void try_show_progress(const struct try_job *job, double seconds);
-/* How the last run ended. */
-void try_show_run(const struct try_job *job, const struct try_run *run);
+/* How the last run ended, and how long it took with all that rocmcrash did for it. */
+void try_show_run(const struct try_job *job, const struct try_run *run, double whole_s);
 void try_show_result(const struct try_job *job, const struct conclusion *conclusion, const char *bundle);
 
 /* --- try_bundle.c --- */

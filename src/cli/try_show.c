@@ -13,6 +13,7 @@
 #include "cli/try_job.h"
 
 #define CHANGE_WIDTH 44
+#define GOOD_RUNS_TOLD 3
 #define CLEAR_LINE "\r\033[K"
 
 static void change_of_cell(const struct try_job *job, size_t cell, char *out, size_t size)
@@ -39,13 +40,14 @@ static double seconds_left(const struct try_job *job, bool *ret_at_most)
 {
     const struct campaign *c = &job->experiment.campaign;
     double spent = (double)(clock_mono_ns() - job->start_ns) / 1e9;
-    double each = job->count > 0 ? spent / job->count : 0;
+    double ended = (double)(job->ended_ns - job->start_ns) / 1e9; /* the run that goes on makes no earlier one longer */
+    double each = job->count > 0 ? ended / job->count : 0;
     double runs = campaign_runs_left(c);
-    double budget = each * (job->runs_max - job->count);
+    double budget = each * (job->runs_max - job->count) - (spent - ended);
     if (job->for_ns > 0)
         budget = fmin(budget, (double)job->for_ns / 1e9 - spent);
-    *ret_at_most = runs < 0 || each * runs > budget;
-    return *ret_at_most ? budget : each * runs;
+    *ret_at_most = runs < 0 || each * runs - (spent - ended) > budget;
+    return *ret_at_most ? budget : each * runs - (spent - ended);
 }
 
 void try_show_progress(const struct try_job *job, double seconds)
@@ -78,7 +80,21 @@ static const char *why_lost(const struct try_run *run)
                                                    : "";
 }
 
-void try_show_run(const struct try_job *job, const struct try_run *run)
+/* A failure that never comes would use up the whole budget without a word. */
+static void tell_good_runs(const struct try_job *job)
+{
+    unsigned runs = 0;
+    for (unsigned i = 0; i < job->count; i++) {
+        runs += job->records[i].cell == 0;
+        if (job->records[i].cell == 0 && job->records[i].outcome.end != RUN_PASSED)
+            return;
+    }
+    if (runs == GOOD_RUNS_TOLD)
+        (void)say_line(stderr, "rocmcrash: %u runs without a change did not fail: a failure that comes seldom needs many runs; "
+                               "Ctrl-C ends it", runs);
+}
+
+void try_show_run(const struct try_job *job, const struct try_run *run, double whole_s)
 {
     const struct try_record *last = &job->records[job->count - 1];
     const struct outcome *o = &last->outcome;
@@ -86,12 +102,14 @@ void try_show_run(const struct try_job *job, const struct try_run *run)
     change_of_cell(job, last->cell, text, sizeof text);
     if (job->is_terminal)
         (void)fputs(CLEAR_LINE, stderr);
-    (void)say_line(stderr, "rocmcrash: run %u: %s: %s%s%s, %.1f s", job->count, text,
+    (void)say_line(stderr, "rocmcrash: run %u: %s: %s%s%s, %.1f s (%.1f s with its bundle)", job->count, text,
                    o->end == RUN_PASSED ? "passed"
                    : o->end == RUN_LOST ? "says nothing"
                                         : "failed: ",
                    o->end == RUN_FAILED ? o->key : "",
-                   o->end == RUN_LOST ? why_lost(run) : "", o->seconds);
+                   o->end == RUN_LOST ? why_lost(run) : "", o->seconds, whole_s);
+    if (last->cell == 0)
+        tell_good_runs(job);
 }
 
 static void print_row(const struct try_job *job, size_t i)
@@ -120,8 +138,12 @@ void try_show_result(const struct try_job *job, const struct conclusion *conclus
     for (size_t i = 0; i < job->experiment.campaign.count; i++)
         print_row(job, i);
     (void)say_line(stdout, "rocmcrash: %s", conclusion->sentence);
-    (void)say_line(stdout, "rocmcrash: %u run%s in %.0f s; the probability that any of these findings is wrong is at most %g %%",
-                   job->count, job->count == 1 ? "" : "s", job->experiment.seconds, job->experiment.campaign.error * 100);
+    char wrong[96] = "";
+    if (experiment_has_finding(&job->experiment))
+        (void)snprintf(wrong, sizeof wrong, "; the probability that any of these findings is wrong is at most %g %%",
+                       job->experiment.campaign.error * 100);
+    (void)say_line(stdout, "rocmcrash: %u run%s in %.0f s%s", job->count, job->count == 1 ? "" : "s",
+                   job->experiment.seconds, wrong);
     if (bundle[0] != '\0')
         (void)say_whole(stdout, "rocmcrash: bundle: %s", bundle);
     (void)say_whole(stdout, "rocmcrash: bundles of the runs: %s", job->folder);

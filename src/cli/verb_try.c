@@ -165,7 +165,9 @@ static int run_cell(struct try_job *job, size_t cell, struct try_verdict *ret, s
         job->experiment.measure = try_measure_name(job->measure);
         (void)snprintf(job->experiment.class_name, sizeof job->experiment.class_name, "%s", ret->class_name);
     }
-    try_show_run(job, &run);
+    double whole_s = (double)(clock_mono_ns() - job->ended_ns) / 1e9;
+    job->ended_ns = clock_mono_ns();
+    try_show_run(job, &run, whole_s);
     if (cell == 0 && run.not_started)
         return rc_err_set(err, -ENOENT, "the command was not started: %s", run.tail);
     if (cell == 0)
@@ -297,6 +299,7 @@ static int try_command(struct try_job *job, const char *bundle, struct rc_err *e
     if (r < 0)
         return r;
     job->start_ns = clock_mono_ns();
+    job->ended_ns = job->start_ns;
     job->is_terminal = isatty(STDERR_FILENO);
     take_signals();
     r = choose_changes(job, bundle, err);

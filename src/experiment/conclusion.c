@@ -151,7 +151,7 @@ static void confirm(const struct experiment *e, struct conclusion *c, unsigned h
     if (cell->finding == FINDING_LOWERS)
         append(c, ": fewer, but not none");
     else {
-        (void)snprintf(text, sizeof text, "; at most %.0f %% of its runs fail (95 %%)",
+        (void)snprintf(text, sizeof text, "; with it at most %.0f %% of the runs fail (95 %% confidence)",
                        ceil(100 * rate_at_most(cell->failed, cell->runs, BOUND_ERROR)));
         append(c, text);
     }
@@ -182,10 +182,12 @@ static void say_none(const struct experiment *e, struct conclusion *c)
                        base->failed, base->runs);
     } else {
         c->status = CONCLUSION_UNDECIDED;
-        (void)snprintf(text, sizeof text,
-                       "undecided%s: %u of %zu changes are shown not to help; without a change %u of %u runs failed",
-                       e->interrupted ? " (ended early)" : " within the budget", decided, e->campaign.count - 1,
-                       base->failed, base->runs);
+        char shown[80] = "";
+        if (decided > 0)
+            (void)snprintf(shown, sizeof shown, "; %u of %zu changes %s shown not to help", decided, e->campaign.count - 1,
+                           decided == 1 ? "is" : "are");
+        (void)snprintf(text, sizeof text, "undecided: %s%s; without a change %u of %u runs failed",
+                       e->interrupted ? "it was ended early" : "these runs were too few", shown, base->failed, base->runs);
     }
     append(c, text);
     say_postponed(e, c);
@@ -230,6 +232,14 @@ static void put_change(const struct experiment *e, size_t cell, struct buf *out)
     }
 }
 
+bool experiment_has_finding(const struct experiment *e)
+{
+    for (size_t i = 1; i < e->campaign.count; i++)
+        if (finding_is_shown(e->campaign.cell[i].finding))
+            return true;
+    return false;
+}
+
 void experiment_table(const struct experiment *e, struct buf *out)
 {
     buf_puts(out, "| change | runs | failed | found | seconds a run |\n|---|--:|--:|---|--:|\n");
@@ -246,8 +256,10 @@ void experiment_table(const struct experiment *e, struct buf *out)
         escape_markdown(out, found, sizeof found);
         buf_printf(out, " | %.1f |\n", c->runs > 0 ? c->seconds / c->runs : 0);
     }
-    buf_printf(out, "\nThe probability that any of these findings is wrong is at most %g %%. %u rounds, %.0f s.\n",
-               e->campaign.error * 100, e->campaign.rounds, e->seconds);
+    buf_putc(out, '\n');
+    if (experiment_has_finding(e))
+        buf_printf(out, "The probability that any of these findings is wrong is at most %g %%. ", e->campaign.error * 100);
+    buf_printf(out, "%u rounds, %.0f s.\n", e->campaign.rounds, e->seconds);
 }
 
 static void add_cell(const struct experiment *e, size_t i, cJSON *list)

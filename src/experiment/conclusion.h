@@ -37,6 +37,8 @@ struct conclusion {
 const char *conclusion_name(enum conclusion_status status);
 void experiment_conclude(const struct experiment *e, struct conclusion *ret);
 /* Markdown, one row for each cell: change, runs, failures, finding, cost. */
+/* Has any change been shown to do something, or nothing? Without a finding none can be wrong. */
+bool experiment_has_finding(const struct experiment *e);
 void experiment_table(const struct experiment *e, struct buf *out);
 /* "0 of 6 runs failed" and the failure rates that this leaves possible, for a cell. */
 void experiment_words(const struct experiment *e, size_t cell, char *out, size_t size);

@@ -233,8 +233,16 @@ class Budgets(TryCase):
 
     def test_runs(self):
         out, err = self.try_it("--runs", "2", "--with", "A=1", "--", "sh", "-c", "exit 3", status=1)
-        self.assertIn("undecided within the budget", out)
+        self.assertIn("undecided: these runs were too few; without a change 1 of 1 runs failed", out)
+        self.assertNotIn("probability", out)  # of no finding
+        self.assertNotIn("did not fail", err)
         self.assertEqual(err.count("failed: exit code 3"), 2)
+
+    def test_a_command_that_does_not_fail_is_told(self):
+        out, err = self.try_it("--runs", "8", "--with", "A=1", "--", "true", status=1)
+        self.assertEqual(err.count("3 runs without a change did not fail: "), 1)
+        self.assertIn("not reproduced: ", out)
+        self.assertNotIn("probability", out)
 
     def test_nothing_to_try(self):
         bundle = self.only_bundle(self.run_it("/bin/sh", "-c", "ulimit -c 0; kill -ABRT $$"))

@@ -246,7 +246,8 @@ static void test_conclusions(void **state)
     (void)state;
     e.campaign.cell[0] = (struct cell){.runs = 6, .failed = 6};
     set_cell(&e, 1, "sdma", true, FINDING_CURES, 0);
-    conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, without it 6 of 6; at most 40 %");
+    conclude(&e, CONCLUSION_CONFIRMED, "sdma", "confirmed: with V1=1 0 of 6 runs failed, without it 6 of 6; with it at most 40 % of the runs fail (95 % confidence)");
+    assert_true(experiment_has_finding(&e));
     set_cell(&e, 2, "", false, FINDING_CURES, 0); /* two changes help: neither is shown to be the cause */
     conclude(&e, CONCLUSION_CONFIRMED, "", "2 changes help");
     set_cell(&e, 2, "sdma", false, FINDING_CURES, 0); /* both changes are of one kind */
@@ -260,7 +261,7 @@ static void test_conclusions(void **state)
     (void)snprintf(e.class_name, sizeof e.class_name, "sdma");
     conclude(&e, CONCLUSION_REFUTED, "unknown", "refuted: sdma: with V1=1 6 of 6 runs failed");
     set_cell(&e, 1, "sdma", true, FINDING_UNDECIDED, 3);
-    conclude(&e, CONCLUSION_UNDECIDED, "", "undecided");
+    conclude(&e, CONCLUSION_UNDECIDED, "", "undecided: these runs were too few");
     e.campaign.cell[0].failed = 0;
     conclude(&e, CONCLUSION_NOT_REPRODUCED, "", "none of 6 runs without a change failed");
 }
