@@ -78,10 +78,10 @@ static void put_finding(struct buf *out, const struct doctor_finding *f, bool al
     if (many)
         buf_printf(&label, "(GPU %s) ", f->gpus);
     put_line(out, buf_str(&label), f->say);
-    put_line(out, "     mend: ", f->mend);
-    put_line(out, "     see:  ", f->verify);
+    put_line(out, "     try:    ", f->mend);
+    put_line(out, "     check:  ", f->verify);
     if (all)
-        put_line(out, "     why:  ", f->source);
+        put_line(out, "     source: ", f->source);
     buf_release(&label);
 }
 
@@ -123,6 +123,20 @@ static void put_machine(struct buf *out, const struct facts *facts)
         buf_printf(out, ", PyTorch %s", text);
 }
 
+/* "1 thing will fail, 2 may be wrong: " */
+static void put_counts(struct buf *out, const size_t counts[DOCTOR_FAIL + 1])
+{
+    static const char *const words[] = {[DOCTOR_FAIL] = "will fail", [DOCTOR_WARN] = "may be wrong", [DOCTOR_NOTE] = "to note"};
+    bool first = true;
+    for (int i = DOCTOR_FAIL; i >= DOCTOR_NOTE; i--) {
+        if (counts[i] == 0)
+            continue;
+        buf_printf(out, "%s%zu%s %s", first ? "" : ", ", counts[i], !first ? "" : counts[i] == 1 ? " thing" : " things", words[i]);
+        first = false;
+    }
+    buf_puts(out, ": ");
+}
+
 static void put_summary(struct buf *out, const struct facts *facts,
                         const struct doctor_report *report)
 {
@@ -134,14 +148,13 @@ static void put_summary(struct buf *out, const struct facts *facts,
     if (doctor_worst(report) == DOCTOR_NOTE)
         buf_puts(out, "nothing that is known to make ROCm programs fail was found: ");
     else
-        buf_printf(out, "%zu will fail, %zu may be wrong, %zu to note: ", counts[DOCTOR_FAIL],
-                   counts[DOCTOR_WARN], counts[DOCTOR_NOTE]);
+        put_counts(out, counts);
     put_machine(&machine, facts);
     say_word(out, buf_str(&machine)); /* --facts may be a stranger's */
     buf_release(&machine);
     buf_printf(out, "; %zu rules", report->rules);
     if (report->undecided_count > 0)
-        buf_printf(out, ", %zu not decidable here (--all lists them)", report->undecided_count);
+        buf_printf(out, ", %zu of them could not be asked here (--all lists them)", report->undecided_count);
     buf_putc(out, '\n');
 }
 
@@ -232,8 +245,10 @@ int verb_doctor(int argc, char *argv[])
     }
     bool has_command = at > 0 && strcmp(argv[at - 1], "--") == 0 && argv[at] != NULL;
     if (at < 0 || (argv[at] != NULL && !has_command)) {
-        (void)say_line(stderr, "rocmcrash: %s",
-                      at < 0 ? err.msg : "usage: rocmcrash doctor [OPTIONS] [-- COMMAND...]");
+        if (at < 0)
+            (void)say_line(stderr, "rocmcrash: %s", err.msg);
+        else
+            (void)say_line(stderr, "rocmcrash: a command needs '--' before it: rocmcrash doctor -- %s", argv[at]);
         return VERB_EXIT_USAGE;
     }
     if (has_command && !suggest_finds(argv[at])) {

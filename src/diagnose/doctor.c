@@ -143,6 +143,10 @@ static int ask_rule(struct examination *x, const struct doctor_rule *rule)
         first = marked[gpu] && first < 0 ? (int)gpu : first;
         undecided = undecided || answer == ANSWER_UNDECIDED;
     }
+    if (times == 0) { /* a rule about GPUs is not passed where there is none */
+        undecided = true;
+        buf_puts(&missing, "no GPU was found");
+    }
     if (first >= 0) {
         r = add_finding(x, rule, first, marked);
     } else if (undecided) {
