@@ -119,6 +119,9 @@ int bundle_list(const char *path, bundle_list_fn fn, void *arg, struct rc_err *e
 
 /* The name that the bundle was made with: its top folder, whatever the file is called now. 0 or -errno. */
 int bundle_read_name(const char *path, char *out, size_t size);
+/* The time in such a name ("rocmcrash-20261123T075754Z-..."): when the run began, or the snapshot was made. -1: it has
+ * none. */
+int64_t bundle_name_time_s(const char *name);
 
 /*
  * Changes an existing bundle: verifies it, unpacks it into a private folder, lets `change` alter

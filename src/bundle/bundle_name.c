@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "bundle/internal.h"
 
+#define NAME_TIME_BYTES 27 /* "rocmcrash-20261123T075754Z-" */
+
 /* Copies at most `most` characters. A character that is not in [A-Za-z0-9._-] becomes '-'. No
  * leading '.' or '-'. The brackets of a pseudonym ("<user1>.py") part it from letters and digits only. */
 static size_t append_safe(char *out, size_t size, size_t at, const char *text, size_t most)
@@ -65,6 +67,18 @@ void bundle_name(char *out, size_t size, const struct bundle_title *title)
     at = append_part(out, size, at, "r", title->rank);
     at = append_part(out, size, at, "", title->signature);
     out[at < size ? at : size - 1] = '\0';
+}
+
+int64_t bundle_name_time_s(const char *name)
+{
+    struct tm utc = {.tm_year = 0};
+    int used = 0;
+    if (sscanf(name, "rocmcrash-%4d%2d%2dT%2d%2d%2dZ-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min,
+               &utc.tm_sec, &used) != 6 || used != NAME_TIME_BYTES)
+        return -1;
+    utc.tm_year -= 1900;
+    utc.tm_mon--;
+    return utc.tm_year > 0 ? (int64_t)timegm(&utc) : -1;
 }
 
 bool top_name_ok(const char *name)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/input.h"
+#include "cli/verbs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,20 +53,39 @@ static int is_bundle_of_ours(const struct dirent *entry)
     return input_is_bundle_of_ours(entry->d_name);
 }
 
+time_t input_bundle_time_s(const char *path, const struct stat *st)
+{
+    char name[256];
+    const char *slash = strrchr(path, '/');
+    int64_t time_s = bundle_name_time_s(slash != NULL ? slash + 1 : path);
+    if (time_s < 0 && bundle_read_name(path, name, sizeof name) == 0)
+        time_s = bundle_name_time_s(name);
+    return time_s >= 0 ? (time_t)time_s : st->st_mtime;
+}
+
 /* In a folder that others may write to, a stranger's bundle may have the latest time: our own go first. */
-static bool goes_before(const struct stat *a, const struct stat *b)
+static bool goes_before(const char *path, const struct stat *a, const char *other, const struct stat *b)
 {
     bool a_is_ours = a->st_uid == geteuid();
+    time_t a_s = input_bundle_time_s(path, a);
+    time_t b_s = input_bundle_time_s(other, b);
     if (a_is_ours != (b->st_uid == geteuid()))
         return a_is_ours;
+    if (a_s != b_s)
+        return a_s > b_s;
     return a->st_mtim.tv_sec > b->st_mtim.tv_sec ||
            (a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec >= b->st_mtim.tv_nsec);
+}
+
+int input_status_of_none(int argc, int at)
+{
+    return at >= 0 && argc == at ? VERB_EXIT_FAILED : VERB_EXIT_USAGE;
 }
 
 static void say_which(const char *path, const struct stat *st, const char *usage)
 {
     if (path == NULL)
-        (void)say_line(stderr, "rocmcrash: usage: %s (there is no bundle in this folder)", usage);
+        (void)say_line(stderr, "rocmcrash: there is no bundle in this folder; name one: %s", usage);
     else if (st->st_uid == geteuid())
         (void)say_line(stderr, "rocmcrash: the newest bundle here is '%s'", path);
     else
@@ -80,7 +100,7 @@ char *input_newest_bundle(const char *usage)
     int count = scandir(".", &entries, is_bundle_of_ours, alphasort);
     for (int i = 0; i < count; i++) {
         struct stat st;
-        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) && (path == NULL || goes_before(&st, &best))) {
+        if (stat(entries[i]->d_name, &st) == 0 && S_ISREG(st.st_mode) && (path == NULL || goes_before(entries[i]->d_name, &st, path, &best))) {
             free(path);
             path = strdup(entries[i]->d_name);
             best = st;

@@ -251,7 +251,7 @@ static int parse_milliseconds(const char *value, unsigned *ret)
 
 static int not_a_time(const struct option_def *option, const char *value, struct rc_err *err)
 {
-    return rc_err_set(err, -EINVAL, "--%s is a time like 90s or 10m, not '%s'", option->name, value);
+    return rc_err_set(err, -EINVAL, "--%s is a time like 90s, 10m or 5 (seconds), not '%s'", option->name, value);
 }
 
 int option_time_ms(const struct option_def *option, void *field, const char *value, struct rc_err *err)

@@ -16,7 +16,7 @@
 #include "base/say.h"
 #include "record/rundir.h"
 
-#define MIB (1024.0 * 1024.0)
+#define KIB 1024.0
 #define OF_ONE_JOB_S 3600 /* a record and a bundle of one job are never further apart */
 
 int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err)
@@ -38,7 +38,7 @@ int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *
 }
 
 /* Newer files of a neighbour, or links that he lays, must not push out ours. */
-void prune_add(struct prune_list *list, const char *path, uint64_t bytes, enum prune_kind kind)
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t made_s, enum prune_kind kind)
 {
     struct stat st;
     if (lstat(path, &st) != 0 || st.st_uid != geteuid() || S_ISLNK(st.st_mode))
@@ -47,7 +47,7 @@ void prune_add(struct prune_list *list, const char *path, uint64_t bytes, enum p
     if (more == NULL)
         return;
     list->items = more;
-    more[list->count] = (struct prune_item){strdup(path), bytes, st.st_mtime, kind, false};
+    more[list->count] = (struct prune_item){strdup(path), bytes, made_s, st.st_mtime, kind, false};
     if (more[list->count].path != NULL)
         list->count++;
 }
@@ -65,8 +65,8 @@ static int by_age(const void *a, const void *b)
 {
     const struct prune_item *x = a;
     const struct prune_item *y = b;
-    if (x->modified_s != y->modified_s)
-        return x->modified_s < y->modified_s ? 1 : -1;
+    if (x->made_s != y->made_s)
+        return x->made_s < y->made_s ? 1 : -1;
     return strcmp(y->path, x->path);
 }
 
@@ -97,12 +97,12 @@ static bool is_wanted(size_t count, double bytes, enum prune_kind kind, bool yes
         return false;
     }
     if (kind == PRUNE_RUN)
-        (void)fprintf(stderr, "rocmcrash: remove these %zu unfinished runs, %.1f MiB ('rocmcrash recover' makes "
-                              "bundles of them)? [y/N] ", count, bytes / MIB);
+        (void)fprintf(stderr, "rocmcrash: remove these %zu unfinished runs, %.0f KiB ('rocmcrash recover' makes "
+                              "bundles of them)? [y/N] ", count, bytes / KIB);
     else if (kind == PRUNE_RANK_RECORD)
-        (void)fprintf(stderr, "rocmcrash: remove these %zu records of ranks, %.1f MiB? [y/N] ", count, bytes / MIB);
+        (void)fprintf(stderr, "rocmcrash: remove these %zu records of ranks, %.0f KiB? [y/N] ", count, bytes / KIB);
     else
-        (void)fprintf(stderr, "rocmcrash: remove these %zu bundles, %.1f MiB? [y/N] ", count, bytes / MIB);
+        (void)fprintf(stderr, "rocmcrash: remove these %zu bundles, %.0f KiB? [y/N] ", count, bytes / KIB);
     return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] | 32) == 'y';
 }
 
@@ -129,7 +129,7 @@ static int prune_kind(struct prune_list *list, const struct prune_limit *limit, 
     }
     for (size_t i = list->count; i-- > from;) /* the oldest first, as names in the table above stand */
         if (list->items[i].kind == kind)
-            (void)say_line(stderr, "rocmcrash: to go: %s", list->items[i].path);
+            (void)say_whole(stderr, "rocmcrash: %s: %s", yes ? "removes" : "would be removed", list->items[i].path);
     if (going == 0 || !is_wanted(going, (double)freed, kind, yes, err))
         return going > 0 && err->msg[0] != '\0' ? -EINVAL : 0;
     int result = 0;

@@ -20,6 +20,7 @@ enum prune_kind {
 struct prune_item {
     char *path;
     uint64_t bytes;
+    time_t made_s;     /* by its name; else, and of a record of a rank, that of the file */
     time_t modified_s;
     enum prune_kind kind;
     bool is_gone;
@@ -39,7 +40,7 @@ struct prune_limit {
 /* "20", or "500M" with K, M, G or T. 0 or -EINVAL with *err. */
 int prune_limit_read(const char *value, struct prune_limit *ret, struct rc_err *err);
 /* Only what the effective user owns is added. Without memory the item is not in the list, and stays. */
-void prune_add(struct prune_list *list, const char *path, uint64_t bytes, enum prune_kind kind);
+void prune_add(struct prune_list *list, const char *path, uint64_t bytes, time_t made_s, enum prune_kind kind);
 void prune_release(struct prune_list *list);
 /* First bundles, then the records of ranks, then runs: lists what will be removed, asks on the terminal (unless
  * `yes`), removes. The limit is not for records: those go that are clearly older than every bundle that is

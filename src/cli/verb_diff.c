@@ -321,7 +321,7 @@ int verb_diff(int argc, char *argv[])
     }
     if (at < 0 || argc - at != 2) {
         (void)say_line(stderr, "rocmcrash: %s",
-                      at < 0 ? err.msg : "usage: rocmcrash diff [OPTIONS] A B");
+                      at < 0 ? err.msg : "diff compares two bundles; usage: rocmcrash diff [OPTIONS] A B");
         return DIFF_TROUBLE;
     }
     struct diff_rules *rules = read_order(line.order, &err);

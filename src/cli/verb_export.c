@@ -355,8 +355,8 @@ static int parse(int argc, char *argv[], struct export_line *line, const char **
         return at;
     if (argc - at != 1)
         return rc_err_set(err, -EINVAL, at < argc ? "export takes one bundle" : "export needs a bundle");
-    if (line->trace == line->torch)
-        return rc_err_set(err, -EINVAL, "export as what? --trace or --torch");
+    if (line->trace && line->torch)
+        return rc_err_set(err, -EINVAL, "--trace and --torch are alternatives");
     if (line->json && line->output == NULL)
         return rc_err_set(err, -EINVAL, "--json needs --output: stdout cannot have both");
     *ret_bundle = argv[at];
@@ -390,7 +390,9 @@ int verb_export(int argc, char *argv[])
         return VERB_EXIT_USAGE;
     }
     if (line.help) {
-        help_text("Usage: rocmcrash export --trace|--torch [-o FILE] BUNDLE\n\nOptions:\n");
+        help_text("Usage: rocmcrash export [OPTIONS] BUNDLE\n\n"
+                  "Writes the run as a trace for ui.perfetto.dev (the default), or PyTorch's\n"
+                  "allocator as a snapshot for docs.pytorch.org/memory_viz.\n\nOptions:\n");
         options_help(export_options);
         return VERB_EXIT_OK;
     }

@@ -154,7 +154,7 @@ int verb_issue(int argc, char *argv[])
     RC_AUTO_FREE char *newest = NULL;
     const char *path = input_one_bundle(argc, argv, at, usage, &err, &newest);
     if (path == NULL)
-        return VERB_EXIT_USAGE;
+        return input_status_of_none(argc, at);
     int r = make_issue(&line, path, &err);
     if (r < 0 && line.json && err.msg[0] != '\0') {
         cJSON *json = cJSON_CreateObject();

@@ -48,8 +48,9 @@ static const struct option_def list_options[] = {
 
 /* The columns of one row, a bundle or a run. Texts are not owned. */
 struct row {
-    const char *class_name, *confidence, *path;
+    const char *class_name, *subclass, *confidence, *path;
     struct stat st;
+    time_t made_s; /* by its name */
     uint64_t bytes;
     bool finished;
 };
@@ -59,10 +60,13 @@ static void print_json_row(const struct row *row)
     cJSON *json = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(json, "path", row->path);
     (void)cJSON_AddBoolToObject(json, "finished", row->finished);
+    (void)cJSON_AddNumberToObject(json, "made_s", (double)row->made_s);
     (void)cJSON_AddNumberToObject(json, "modified_s", (double)row->st.st_mtime);
     (void)cJSON_AddNumberToObject(json, "bytes", (double)row->bytes);
     if (row->class_name != NULL)
         (void)cJSON_AddStringToObject(json, "class", row->class_name);
+    if (row->subclass != NULL)
+        (void)cJSON_AddStringToObject(json, "subclass", row->subclass);
     if (row->confidence != NULL)
         (void)cJSON_AddStringToObject(json, "confidence", row->confidence);
     (void)json_print(json, JSON_LINE);
@@ -72,22 +76,25 @@ static void print_row(struct list_line *line, const struct row *row)
 {
     char when[32] = "";
     char size[32] = "";
-    struct tm local;
+    struct tm utc;
+    bool is_unknown = row->class_name != NULL && strcmp(row->class_name, "unknown") == 0;
     if (line->json) {
         print_json_row(row);
         line->rows++;
         return;
     }
     if (line->rows++ == 0)
-        (void)say_line(stdout, "%-16s  %9s  %-16s  %-7s  %s", "WHEN", "SIZE", "CLASS", "SURE", "FILE");
-    if (localtime_r(&row->st.st_mtime, &local) != NULL)
-        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
+        (void)say_line(stdout, "%-16s  %9s  %-18s  %-7s  %s", "WHEN (UTC)", "SIZE", "CLASS", "SURE", "FILE");
+    if (gmtime_r(&row->made_s, &utc) != NULL)
+        (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &utc);
     (void)snprintf(size, sizeof size, "%" PRIu64 " KiB", (row->bytes + 1023) / 1024);
-    (void)say_line(stdout, "%-16s  %9s  %-16s  %-7s  %s", when, size,
-                   row->class_name != NULL ? row->class_name
+    /* Of an unknown class nothing is sure but its subclass ("killed by SIGKILL"). */
+    (void)say_line(stdout, "%-16s  %9s  %-18s  %-7s  %s", when, size,
+                   is_unknown && row->subclass != NULL && row->subclass[0] != '\0' ? row->subclass
+                   : row->class_name != NULL ? row->class_name
                    : row->finished         ? "(unreadable)"
                                            : "(unfinished)",
-                   row->confidence != NULL ? row->confidence : "", row->path);
+                   row->confidence != NULL && !is_unknown ? row->confidence : "", row->path);
 }
 
 static bool is_wanted(const struct list_line *line, const char *class_name)
@@ -112,12 +119,14 @@ static void list_bundle(struct list_line *line, const char *path)
     row.bytes = (uint64_t)row.st.st_size;
     cJSON *json = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
     row.class_name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "class"));
+    row.subclass = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "subclass"));
+    row.made_s = input_bundle_time_s(path, &row.st);
     row.confidence = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "confidence"));
     if (is_wanted(line, row.class_name)) {
         print_row(line, &row);
         /* An unreadable file may be anything, and one that somebody renamed is his: it is never removed. */
         if (row.class_name != NULL && has_bundle_prefix(path) && input_has_bundle_name(path))
-            prune_add(&line->found, path, row.bytes, PRUNE_BUNDLE);
+            prune_add(&line->found, path, row.bytes, row.made_s, PRUNE_BUNDLE);
     }
     cJSON_Delete(json);
 }
@@ -129,7 +138,7 @@ static void count_rank_record(struct list_line *line, const char *path)
     if (line->class_name != NULL || lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return;
     line->rank_records++;
-    prune_add(&line->found, path, (uint64_t)st.st_size, PRUNE_RANK_RECORD);
+    prune_add(&line->found, path, (uint64_t)st.st_size, st.st_mtime, PRUNE_RANK_RECORD);
 }
 
 static int list_folder(struct list_line *line, const char *folder)
@@ -161,8 +170,9 @@ static void on_unfinished(void *context, const char *run_dir)
     if (stat(run_dir, &row.st) != 0)
         return;
     row.bytes = rundir_bytes(run_dir);
+    row.made_s = row.st.st_mtime;
     print_row(line, &row);
-    prune_add(&line->found, run_dir, row.bytes, PRUNE_RUN);
+    prune_add(&line->found, run_dir, row.bytes, row.made_s, PRUNE_RUN);
 }
 
 /* The fallback folder for bundles, beside the runs: used when the wanted folder could not take them. */
@@ -217,6 +227,7 @@ int verb_list(int argc, char *argv[])
         help_text("Usage: rocmcrash list [OPTIONS] [DIR...]\n\n"
                   "Lists the bundles of the folders, and unfinished runs. Default: the current\n"
                   "folder, and the one that takes a bundle when its own folder takes no files.\n"
+                  "WHEN is the time in a bundle's name: the run began, or the snapshot was made.\n"
                   "Bundles are yours: rocmcrash removes none unless you say so.\n"
                   "\nOptions:\n");
         options_help(list_options);

@@ -139,7 +139,7 @@ int verb_open(int argc, char *argv[])
     RC_AUTO_FREE char *newest = NULL;
     const char *path = input_one_bundle(argc, argv, at, usage, &err, &newest);
     if (path == NULL)
-        return VERB_EXIT_USAGE;
+        return input_status_of_none(argc, at);
     struct outcome outcome;
     outcome_begin(&outcome, "open", line.json);
     outcome_bundle(&outcome, path);

@@ -95,6 +95,11 @@ int verb_reveal(int argc, char *argv[])
         (void)say_line(stderr, "rocmcrash: usage: rocmcrash reveal [OPTIONS] BUNDLE [FILE|PSEUDONYM]");
     if (at < 0 || argc - at < 1 || argc - at > 2)
         return VERB_EXIT_USAGE;
+    if (access(argv[at], R_OK) != 0) {
+        (void)rc_err_errno(&err, -errno, "cannot open '%s'", argv[at]);
+        verb_complain(NULL, &err);
+        return VERB_EXIT_FAILED;
+    }
     cJSON *map = name_map_of_file(argv[at], &err);
     const char *operand = argc - at == 2 ? argv[at + 1] : NULL;
     int r = map == NULL ? -ENOENT : 0;

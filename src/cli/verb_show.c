@@ -199,5 +199,5 @@ int verb_show(int argc, char *argv[])
     if (at < argc)
         return show_all(argc - at, argv + at, &line);
     RC_AUTO_FREE char *newest = input_newest_bundle("rocmcrash show [OPTIONS] [BUNDLE...]");
-    return newest != NULL ? show_all(1, &newest, &line) : VERB_EXIT_USAGE;
+    return newest != NULL ? show_all(1, &newest, &line) : VERB_EXIT_FAILED;
 }

@@ -136,7 +136,8 @@ static int show_stacks(pid_t asked, struct outcome *outcome, struct rc_err *err)
     pid_t pid = asked;
     RC_AUTO_CLOSE int fd = open_below(asked, DEPTH_MAX, &pid);
     if (fd == -ENOENT && kill(pid, 0) == 0)
-        return rc_err_set(err, fd, "no Python under rocmcrash that has imported a library with native code");
+        return rc_err_set(err, fd, "no Python under rocmcrash that has imported a library with native code (NumPy, PyTorch); "
+                                         "'rocmcrash snap %d' makes a bundle with the Python stack of any program", (int)asked);
     if (fd < 0)
         return rc_err_set(err, fd, "%s", strerror(-fd));
     outcome_number(outcome, "pid", pid);
@@ -156,7 +157,9 @@ int verb_stacks(int argc, char *argv[])
     static const struct plain_verb verb = {
         .name = "stacks", .usage = "stacks [--json] PID", .has_operand = true,
         .help = "Shows where every Python thread of a hanging program is. The program goes on.\n"
-                "PID may be the program's or rocmcrash's own."};
+                "PID may be the program's or rocmcrash's own. For a Python program under\n"
+                "rocmcrash that imported a library with native code (NumPy, PyTorch); 'rocmcrash\n"
+                "snap PID' has the Python stack of any other."};
     struct outcome outcome;
     struct rc_err err = {""};
     struct rc_err told = {""};

@@ -106,8 +106,9 @@ class Torch(support.Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(out, "rb") as file:
                 pickle.load(file)
+        self.assertIn("No such file", self.verb("export", self.path("none.tar.gz")).stderr)  # a trace is the default
         done = self.verb("export", "--torch", "--trace", self.bundle(b"{}"))
-        self.assertEqual((done.returncode, done.stderr), (125, "rocmcrash: export as what? --trace or --torch\n"))
+        self.assertEqual((done.returncode, done.stderr), (125, "rocmcrash: --trace and --torch are alternatives\n"))
 
 
 if __name__ == "__main__":

@@ -177,8 +177,8 @@ class Show(support.Case):
         os.makedirs(folder)
         for verb in ("show", "open", "issue"):
             done = self.verb(verb, cwd=folder)
-            self.assertEqual((done.returncode, done.stdout), (125, ""), verb)
-            self.assertIn("no bundle in this folder", done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), verb)
+            self.assertTrue(done.stderr.startswith("rocmcrash: there is no bundle in this folder; name one: rocmcrash " + verb), done.stderr)
         for name, age, text in (("rocmcrash-b.tar.gz", 2, b"# older\n"), ("rocmcrash-a.tar.gz", 1, b"# newer\n"),
                                 ("other.tar.gz", 0, b"# another's\n")):
             with open(os.path.join(folder, name), "wb") as file:
@@ -287,6 +287,19 @@ class Listing(support.Case):
             os.utime(os.path.join(folder, name), (1600000000, 1600000000))
         return folder
 
+    def test_a_copy_is_no_newer_failure(self):
+        """The time is that of the bundle, not that of the file: a bundle that somebody touched stays the oldest."""
+        folder = self.prune_folder()
+        oldest = os.path.join(folder, "rocmcrash-20260100T000000Z-x-capacity.tar.gz")
+        renamed = os.path.join(folder, "rocmcrash-20260101T000000Z-x-capacity.tar.gz")
+        os.utime(oldest)
+        rows = [json.loads(line) for line in self.verb("list", "--json", folder).stdout.splitlines()]
+        self.assertEqual([row["made_s"] for row in rows if row["path"] == renamed], [1767225600])
+        self.assertIn("2026-01-01 00:00 ", self.verb("list", folder).stdout)
+        self.assertIn("'rocmcrash-20260104T000000Z-x-capacity.tar.gz'", self.verb("show", "--json", cwd=folder).stderr)
+        self.assertEqual(self.verb("list", folder, "--prune=4", "--yes").stderr, f"rocmcrash: removes: {oldest}\n")
+        self.assertFalse(os.path.exists(oldest))
+
     def test_prune(self):
         folder = self.prune_folder()
         everything = sorted(os.listdir(folder))
@@ -294,7 +307,7 @@ class Listing(support.Case):
         done = self.verb("list", folder, "--prune=3")
         self.assertEqual((done.returncode, sorted(os.listdir(folder))), (2, everything))
         self.assertIn("nothing is removed without a question: --yes removes these", done.stderr)
-        going = re.findall("to go: (.*)", done.stderr)
+        going = re.findall("would be removed: (.*)", done.stderr)
         self.assertEqual((len(going), [path for path in done.stdout.split() if path in going]), (2, going))  # as in the table
         for value in ("", "x", "-1", "3Q", "3MM", "99999999999999999999"):
             self.assertEqual(self.verb("list", folder, "--prune=" + value, "--yes").returncode, 125, value)
@@ -363,7 +376,7 @@ class Listing(support.Case):
             status, seen = self.on_terminal([ROCMCRASH, "list", "--prune=1", folder], self.environ, keys=answer,
                                             start_new_session=True)
             self.assertEqual(status, 0)
-            self.assertIn("remove these 4 bundles, 0.3 MiB? [y/N] ", seen)
+            self.assertIn("remove these 4 bundles, 258 KiB? [y/N] ", seen)
             self.assertEqual(len(os.listdir(folder)), count, (answer, everything))
 
     def test_prune_leaves_a_run_that_lives(self):
