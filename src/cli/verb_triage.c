@@ -113,21 +113,34 @@ static void print_conditions(const char *what, const struct verdict_list *list)
         (void)say_line(stdout, "    %-8s %s", what, list->text[i]);
 }
 
+static void print_question(const struct explain_node *node)
+{
+    (void)say_line(stdout, "  %s: %s %s%s", node->id, node->question, node->answer,
+                   node->later ? ", but an earlier question had decided" : "");
+    if (strcmp(node->answer, "yes") == 0)
+        print_conditions("holds", &node->holds);
+    else if (strcmp(node->answer, "no") == 0)
+        print_conditions("fails", &node->fails);
+    else
+        print_conditions("unknown", &node->unknown);
+}
+
+static bool has_decided(const struct explain_node *node)
+{
+    return strcmp(node->answer, "yes") == 0 && !node->later;
+}
+
+/* The question that decided comes first. */
 static void print_explanation(const struct explanation *why, const char *class_name, bool is_it)
 {
     (void)putchar('\n');
     (void)say_line(stdout, "Why %s%s?", is_it ? "" : "not ", class_name);
-    for (size_t i = 0; i < why->count; i++) {
-        const struct explain_node *node = &why->node[i];
-        (void)say_line(stdout, "  %s: %s %s%s", node->id, node->question, node->answer,
-                     node->later ? ", but an earlier question had decided" : "");
-        if (strcmp(node->answer, "yes") == 0)
-            print_conditions("holds", &node->holds);
-        else if (strcmp(node->answer, "no") == 0)
-            print_conditions("false", &node->fails);
-        else
-            print_conditions("unknown", &node->unknown);
-    }
+    for (size_t i = 0; i < why->count; i++)
+        if (has_decided(&why->node[i]))
+            print_question(&why->node[i]);
+    for (size_t i = 0; i < why->count; i++)
+        if (!has_decided(&why->node[i]))
+            print_question(&why->node[i]);
 }
 
 static void print_verdict(const struct facts *facts, const struct verdict *verdict)
@@ -186,6 +199,17 @@ static void print_campaign(const struct facts *facts, const struct verdict *verd
     buf_release(&run);
 }
 
+/* Of a text alone, without a run: then nobody knows that a program failed at all. */
+static bool tells_of_nothing(const struct facts *facts, const struct verdict *verdict)
+{
+    static const char *const of_a_failure[] = {"run.", "target.", "msg.", "kmsg.", "oom.", "stack.", "report.", "snap."};
+    for (size_t i = 0; i < facts_count(facts); i++)
+        for (size_t k = 0; k < sizeof of_a_failure / sizeof of_a_failure[0]; k++)
+            if (facts_at(facts, i)->status == FACT_PRESENT && strncmp(facts_at(facts, i)->name, of_a_failure[k], strlen(of_a_failure[k])) == 0)
+                return false;
+    return strcmp(verdict->class_name, "unknown") == 0 && (verdict->subclass == NULL || verdict->subclass[0] == '\0');
+}
+
 static void print_text(const struct facts *facts, const struct verdict *verdict, const cJSON *judged,
                        const char *name)
 {
@@ -196,7 +220,10 @@ static void print_text(const struct facts *facts, const struct verdict *verdict,
         print_campaign(facts, verdict, judged);
         return;
     }
-    print_verdict(facts, verdict);
+    if (tells_of_nothing(facts, verdict))
+        (void)say_line(stdout, "rocmcrash: the text tells of no failure that rocmcrash knows");
+    else
+        print_verdict(facts, verdict);
     if (experiment != NULL)
         (void)say_line(stdout, "rocmcrash: experiment: %s", text_of(experiment, "sentence"));
 }
@@ -403,10 +430,13 @@ static int triage_bundles(char *const files[], const struct tree *tree,
     int failed = 0;
     for (size_t i = 0; files[i] != NULL; i++) {
         struct rc_err why = {""};
-        if (triage_bundle(files[i], tree, line, several ? files[i] : NULL, &why) < 0) {
+        int r = triage_bundle(files[i], tree, line, several ? files[i] : NULL, &why);
+        if (r < 0) {
             verb_complain(files[i], &why);
             failed++;
         }
+        if (r == -ESRCH) /* --explain: the same for every bundle */
+            return r;
     }
     return failed > 0 ? -EIO : 0;
 }
@@ -492,5 +522,5 @@ int verb_triage(int argc, char *argv[])
     int r = judge(&line, files, folder, bundles, &err);
     if (r < 0 && err.msg[0] != '\0')
         verb_complain(NULL, &err);
-    return r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK;
+    return r == -ESRCH ? VERB_EXIT_USAGE : r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK; /* --explain: there is no such class */
 }

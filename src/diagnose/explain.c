@@ -186,7 +186,7 @@ static void missing(const struct explainer *x, const struct eval *ev, struct buf
         bool reason = f != NULL && f->reason != NULL && f->reason[0] != '\0';
         buf_printf(out, "%s%s", i > 0 ? ", " : "; missing: ", tree_label(x->tree, ev->missing[i]));
         if (reason)
-            buf_printf(out, " (%.120s)", f->reason);
+            buf_printf(out, " (%s)", f->reason);
     }
 }
 
@@ -251,7 +251,7 @@ static int no_such_class(const struct tree *tree, const char *name, struct rc_er
             buf_printf(&list, "%s%s", i > 0 ? ", " : "", tree->node[i].class_name);
     }
     int r =
-        rc_err_set(err, -EINVAL, "this tree has no class '%.40s'; it has %s", name, buf_str(&list));
+        rc_err_set(err, -ESRCH, "this tree has no class '%.40s'; it has %s", name, buf_str(&list));
     buf_release(&list);
     return r;
 }

@@ -32,12 +32,12 @@ class Explain(support.Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("fragmentation, medium", done.stdout)
         self.assertIn("Why not capacity?", done.stdout)
-        self.assertRegex(done.stdout, r"larger-than-gpu: .* no\n +false +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
+        self.assertRegex(done.stdout, r"larger-than-gpu: .* no\n +fails +requested > GPU total \[requested 6.64 GiB, GPU total 19.92")
 
     def test_why(self):
         done = self.verb("triage", "--explain=fragmentation", "-", input=OOM)
         self.assertIn("Why fragmentation?", done.stdout)
-        self.assertRegex(done.stdout, r"idle-by-message: .* yes\n +holds ")
+        self.assertRegex(done.stdout, r"Why fragmentation\?\n  idle-by-message: .* yes\n +holds ")  # it decided, so it comes first
 
     def test_json(self):
         done = self.verb("triage", "--json", "--explain", "leak", "-", input=OOM)
@@ -47,9 +47,27 @@ class Explain(support.Case):
 
     def test_no_such_class(self):
         done = self.verb("triage", "--explain", "bogus", "-", input=OOM)
-        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
         self.assertIn("no class 'bogus'", done.stderr)
         self.assertIn("page-fault", done.stderr)
+
+
+class Nothing(support.Case):
+    """A text without a failure is not called one; a text with one is."""
+
+    def judged(self, text):
+        done = self.verb("triage", self.write("pasted.txt", text))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_text_without_a_failure(self):
+        for text in ("hello world\n", "step 1\nstep 2\nloss 0.3\n"):
+            self.assertEqual(self.judged(text), "rocmcrash: the text tells of no failure that rocmcrash knows\n")
+
+    def test_a_text_with_one(self):
+        for text in ("Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nValueError: x\n",
+                     "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x2. Reason: Unknown.\n"):
+            self.assertNotIn("tells of no failure", self.judged(text))
 
 
 class Strangers(support.Case):
