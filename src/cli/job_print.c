@@ -15,6 +15,8 @@
 #include "cli/terminal.h"
 #include "report/report.h"
 
+#define NO_ISSUE "no issue is needed" /* so begins where to file one that nobody needs */
+
 /* Does the text end in a line? Escape sequences after its last newline move nothing. */
 static bool ends_in_line(const char *text, size_t len)
 {
@@ -87,13 +89,22 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
     buf_puts(&line, "rocmcrash: bundle: ");
     say_word(&line, bundle_path);
     buf_puts(&line, style.line_end);
+    bool wants_issue = job->verdict.file_at == NULL || strncmp(job->verdict.file_at, NO_ISSUE, sizeof NO_ISSUE - 1) != 0;
+    if (job->options->privacy.preview) { /* whether it stays is asked first */
+        (void)fputs(buf_str(&line), stdout);
+        (void)fflush(stdout);
+        buf_release(&line);
+        return;
+    }
     /* Without its name these verbs take the newest bundle of the current folder. */
     report_terminal_line("next: ",
-                         lies_here(bundle_path)
-                             ? "'rocmcrash show' prints it, 'rocmcrash open' draws it, "
-                               "'rocmcrash issue' writes the report"
-                             : "'rocmcrash show BUNDLE' prints it, 'rocmcrash open BUNDLE' draws it, "
-                               "'rocmcrash issue BUNDLE' writes the report",
+                         !lies_here(bundle_path) && wants_issue
+                             ? "'rocmcrash show BUNDLE' prints it, 'rocmcrash open BUNDLE' draws it, "
+                               "'rocmcrash issue BUNDLE' writes the report"
+                         : !lies_here(bundle_path) ? "'rocmcrash show BUNDLE' prints it, 'rocmcrash open BUNDLE' draws it"
+                         : wants_issue             ? "'rocmcrash show' prints it, 'rocmcrash open' draws it, "
+                                         "'rocmcrash issue' writes the report"
+                                                   : "'rocmcrash show' prints it, 'rocmcrash open' draws it",
                          &style, &line);
     struct buf tracker = BUF_INIT;
     put_tracker(job->verdict.file_at, &tracker);

@@ -98,6 +98,8 @@ static int print_text(const struct issue_text *text, const char *bundle)
     if (!is_made_here(bundle))
         (void)say_line(stderr, "rocmcrash: nothing here shows that you made this bundle: look for mentions, links and pictures "
                                "in the text of somebody else");
+    if (strstr(buf_str(&text->body), "<project") != NULL)
+        (void)say_line(stderr, "rocmcrash: names in it were replaced: 'rocmcrash reveal' says by what; a run with --keep=projects keeps them");
     (void)say_whole(stderr, "rocmcrash: read it, change what is wrong, attach %s", bundle);
     if (text->link.len > 0)
         (void)say_whole(stderr, "rocmcrash: the form: %s", buf_str(&text->link));

@@ -76,7 +76,8 @@ void keep_bundle_ask(const char *path, int signal_fd)
     if (answer == '\0')
         (void)fputs("\n", stderr);
     if (answer != 'n' && answer != 'N')
-        (void)say_line(stderr, "rocmcrash: preview: the bundle is kept");
+        (void)say_line(stderr, "rocmcrash: preview: the bundle is kept; 'rocmcrash show' prints it, 'rocmcrash open' draws it, "
+                               "'rocmcrash issue' writes the report");
     else if (unlink(path) == 0)
         (void)say_line(stderr, "rocmcrash: preview: the bundle was removed");
     else

@@ -197,8 +197,11 @@ static void command(const struct issue *issue, struct buf *out)
         return;
     at += sizeof mark - 1;
     RC_AUTO_FREE char *line = strndup(at, strcspn(at, "`\n"));
-    if (line != NULL)
-        code_block(line, 1, out);
+    if (line == NULL)
+        return;
+    code_block(line, 1, out);
+    if (strstr(line, "<project") != NULL || strstr(line, "<path") != NULL || strstr(line, "<home") != NULL)
+        buf_puts(out, "\nNames in angle brackets are replaced.\n");
 }
 
 /* The layout of torch.utils.collect_env, which maintainers know. A line without a value is left
@@ -265,6 +268,19 @@ static void kernel_log(const struct issue *issue, struct buf *out)
     file_block(issue->in->kernel_log, LOG_LINES, out);
 }
 
+static bool has_text(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+/* A heading and one row are no course. */
+static bool has_samples(const char *csv)
+{
+    const char *first = csv != NULL ? strchr(csv, '\n') : NULL;
+    const char *second = first != NULL ? strchr(first + 1, '\n') : NULL;
+    return second != NULL && second[1] != '\0';
+}
+
 static void more(const struct issue *issue, struct buf *out)
 {
     cJSON *verdict = issue->in->verdict != NULL ? cJSON_Parse(issue->in->verdict) : NULL;
@@ -278,9 +294,11 @@ static void more(const struct issue *issue, struct buf *out)
     cJSON_Delete(verdict);
     buf_puts(out, "Attached: `");
     escape_code(out, issue->in->bundle_name != NULL ? issue->in->bundle_name : "", LINE_BYTES);
-    buf_puts(out, ".tar.gz`. It holds every figure with its source, the memory over the run, stacks, the "
-                  "kernel log and versions. `report.html` in it is a page for a browser; `rocmcrash "
-                  "triage` judges it again.\n");
+    buf_puts(out, ".tar.gz`. It holds every figure with its source, ");
+    buf_puts(out, has_samples(issue->in->telemetry) ? "the memory over the run, " : "");
+    buf_puts(out, has_text(issue->in->stacks) ? "stacks, " : "");
+    buf_puts(out, has_text(issue->in->kernel_log) ? "lines of the kernel log, " : "");
+    buf_puts(out, "and versions. `report.html` in it is a page for a browser; `rocmcrash triage` judges it again.\n");
 }
 
 static void none(const struct issue *issue, struct buf *out)

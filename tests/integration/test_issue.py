@@ -158,7 +158,7 @@ class Issue(support.BundleCase):
         done = self.verb("issue", "--for", "nobody", self.bundle.path)
         self.assertEqual((done.returncode, done.stdout), (125, ""))
         self.assertIn("'nobody'", done.stderr)
-        self.assertEqual(self.verb("issue", cwd=self.path()).returncode, 125)
+        self.assertEqual(self.verb("issue", cwd=self.path()).returncode, 2)
         text = self.write("text.tar.gz", "hello\n")
         done = self.verb("issue", text)
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done)
