@@ -28,10 +28,14 @@
 #include "cli/option.h"
 #include "cli/outcome.h"
 #include "cli/stage_redact.h"
+#include "cli/terminal.h"
 #include "cli/trace_split.h"
 #include "cli/verbs.h"
+#include "diagnose/fact.h"
+#include "diagnose/verdict.h"
+#include "report/report.h"
 
-#define VERDICT_MAX ((size_t)1 << 20)
+#define JSON_MAX ((size_t)1 << 20)
 #define TRACE_BYTES 8000000u
 
 struct rerun {
@@ -219,24 +223,55 @@ static int deliver(struct rerun *r, const char *bundle, char *ret_path, size_t s
     return 0;
 }
 
-/* The new verdict, as a run prints it. */
-static void print_verdict(const char *bundle)
+static char *copy_of(const cJSON *json, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    return strdup(text != NULL ? text : "");
+}
+
+/* The parts of a verdict that are printed. */
+static void read_verdict(const cJSON *json, struct verdict *ret)
+{
+    const cJSON *advice = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "advice"), 0);
+    ret->class_name = copy_of(json, "class");
+    ret->subclass = copy_of(json, "subclass");
+    ret->confidence = copy_of(json, "confidence");
+    ret->sentence = copy_of(json, "sentence");
+    ret->runner_up = copy_of(json, "runner_up");
+    ret->decides = copy_of(json, "decides");
+    ret->verify = copy_of(json, "verify");
+    if (cJSON_IsString(advice))
+        verdict_list_take(&ret->advice, strdup(advice->valuestring));
+}
+
+static cJSON *read_json(const char *bundle, const char *name)
 {
     RC_AUTO_FREE char *text = NULL;
     struct rc_err err = {""};
-    if (bundle_read_file(bundle, "verdict.json", VERDICT_MAX, &text, &err) < 0)
-        return;
-    cJSON *json = cJSON_Parse(text);
-    static const char *const keys[] = {"class", "confidence", "sentence"};
-    const char *values[3];
-    for (size_t i = 0; i < 3; i++) {
-        values[i] = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, keys[i]));
-        if (values[i] == NULL)
-            values[i] = "";
+    return bundle_read_file(bundle, name, JSON_MAX, &text, &err) < 0 ? NULL : cJSON_Parse(text);
+}
+
+/* The new verdict, as a run prints it. */
+static void print_verdict(const char *bundle)
+{
+    struct report_style style = terminal_style(STDOUT_FILENO, NULL);
+    struct verdict verdict = {.class_name = NULL};
+    struct rc_err err = {""};
+    struct buf text = BUF_INIT;
+    struct facts *facts = facts_new();
+    cJSON *json = read_json(bundle, "verdict.json");
+    cJSON *of_run = read_json(bundle, "facts.json");
+    read_verdict(json, &verdict);
+    if (json != NULL && facts != NULL && of_run != NULL && facts_from_json(facts, of_run, &err) == 0) {
+        const struct report_input input = {.facts = facts, .verdict = &verdict, .tool_version = ROCMCRASH_VERSION};
+        report_terminal(&input, NULL, &style, &text);
+        (void)fputs(buf_str(&text), stdout);
     }
-    (void)say_line(stdout, "rocmcrash: %s, %s confidence", values[0], values[1]);
-    (void)say_line(stdout, "rocmcrash: %s", values[2]);
+    buf_release(&text);
+    facts_free(facts);
+    verdict_release(&verdict);
     cJSON_Delete(json);
+    cJSON_Delete(of_run);
 }
 
 /* --- the verb --- */

@@ -459,6 +459,9 @@ class BelowHome(support.Case):
         self.assertEqual(done.returncode, 128 + 11, done.stderr)
         self.assertIn(f"{home}/data a:{home}\n", done.stdout)
         self.assertEqual(len(os.listdir(again)), 1)
+        own = [line for line in done.stdout.splitlines() if line.startswith("rocmcrash: ")]
+        self.assertEqual(own[0], "rocmcrash: The program died of SIGSEGV (app-bug, medium confidence)")  # as a run says it
+        self.assertEqual([line.split(": ")[1] for line in own[1:]], ["why", "try", "check", "bundle"])
         # Another user, or another machine: it has neither the home nor the map of the names.
         self.environ["HOME"] = self.path("homes")
         self.environ["XDG_STATE_HOME"] = self.environ["ROCMCRASH_STATE_DIR"] = self.path("elsewhere")
