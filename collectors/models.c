@@ -315,14 +315,14 @@ static enum collect_status nothing_found(const struct collect_ctx *ctx, struct c
         collect_missing(out, "models.count", FACT_STATIC, FACT_UNREADABLE,
                         "no list of open and mapped files; none among the arguments", "models");
         return collect_reason(out, COLLECT_SKIPPED,
-                              "no model file among %zu argument%s; open files are not known",
-                              list->arguments, list->arguments == 1 ? "" : "s");
+                              "no model file among the arguments (%zu); open files are not known",
+                              list->arguments);
     }
     collect_integer(out, "models.count", FACT_STATIC, 0,
                     "arguments, descriptors, mappings, the ledger's opened files");
     return collect_reason(out, COLLECT_SKIPPED,
-                          "no model file among %zu argument%s, %zu open and %zu mapped files",
-                          list->arguments, list->arguments == 1 ? "" : "s", list->descriptors, list->mappings);
+                          "no model file among the arguments (%zu), the open files (%zu) and the mapped ones (%zu)",
+                          list->arguments, list->descriptors, list->mappings);
 }
 
 /* Read and hash; afterwards remember the new hashes for the next crash. */

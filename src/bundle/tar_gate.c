@@ -104,7 +104,7 @@ static int check_header(struct tar_gate *gate, struct rc_err *err)
                         8) == 0;
     bool gnu = memcmp(b + 257, "ustar  \0", 8) == 0;
     if (!checksum_right(b))
-        return refuse(gate, err, "has a damaged header");
+        return refuse(gate, err, "has a damaged header: no bundle, or damaged on its way: fetch it again");
     if (!ustar && !gnu)
         return refuse(gate, err, "is in no known tar format");
     if (!name_field_clean(b, 100) || (ustar && !name_field_clean(b + 345, 155)))

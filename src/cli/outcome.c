@@ -133,6 +133,8 @@ int plain_verb_parse(const struct plain_verb *verb, int argc, char *argv[], bool
     if (at < 0 || argc - at != (verb->has_operand ? 1 : 0)) {
         if (at < 0)
             (void)say_line(stderr, "rocmcrash: %s", err.msg);
+        else if (!verb->has_operand)
+            (void)say_line(stderr, "rocmcrash: '%s': this verb takes no argument; usage: rocmcrash %s", argv[at], verb->usage);
         else
             (void)say_line(stderr, "rocmcrash: usage: rocmcrash %s", verb->usage);
         return VERB_EXIT_USAGE;

@@ -110,9 +110,9 @@ void stage_print_preview_end(const struct redactor *redactor)
         qsort(preview.values, preview.count, sizeof *preview.values, by_kind_and_value);
     for (size_t i = 0; i < preview.count; i++) {
         const struct preview_value *v = &preview.values[i];
-        (void)say_line(stdout, "rocmcrash: preview: %s (%s) '%s' -> %s, %llu times, first in %s",
-                     redact_kind_name(v->kind), v->rule, v->shown, v->becomes, (unsigned long long)v->count,
-                     v->first);
+        (void)say_line(stdout, "rocmcrash: preview: %s (%s) '%s' -> %s, %llu time%s, first in %s",
+                       redact_kind_name(v->kind), v->rule, v->shown, v->becomes, (unsigned long long)v->count,
+                       v->count == 1 ? "" : "s", v->first);
     }
     if (preview.unlisted > 0)
         (void)printf("rocmcrash: preview: %llu more changes are not shown\n",

@@ -131,7 +131,7 @@ static int read_range(struct fit_job *job, struct rc_err *err)
     at += good ? 2 : 0;
     good = good && number_take(&at, 10, &max) && *at == '\0';
     if (!good || min > INT64_MAX || max > INT64_MAX || fit_init(&job->fit, (int64_t)min, (int64_t)max) < 0)
-        return rc_err_set(err, -EINVAL, "--vary is like \"--batch_size 1..64\", not '%s'", text);
+        return rc_err_set(err, -EINVAL, "--vary is like \"--batch_size 1..64\" (the smaller number first), not '%s'", text);
     job->change.kind = CHANGE_ARG;
     (void)snprintf(job->change.name, sizeof job->change.name, "%.*s", (int)name, text);
     return 0;
@@ -271,7 +271,7 @@ static void print_result(const struct fit_job *job)
     else if (fit->passed < fit->min)
         (void)say_line(stdout, "rocmcrash: no value runs: %s %lld fails", name, (long long)fit->min);
     else if (fit->failed > fit->max)
-        (void)say_line(stdout, "rocmcrash: %s %lld runs, the largest of the range", name, (long long)fit->passed);
+        (void)say_line(stdout, "rocmcrash: %s %lld runs, the largest of the range; with a wider range a larger one may run", name, (long long)fit->passed);
     else if (fit->failed == fit->passed + 1)
         (void)say_line(stdout, "rocmcrash: %s %lld is the largest value that runs; %lld fails", name,
                        (long long)fit->passed, (long long)fit->failed);

@@ -3,11 +3,14 @@
  * anew of its data. */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -22,6 +25,7 @@
 #include "cli/verbs.h"
 
 #define BROWSER_FAILS_MS 2000
+#define PAGE_OLD_S 86400
 
 struct open_line {
     const char *output;
@@ -39,15 +43,33 @@ static const struct option_def open_options[] = {
     {NULL, 0, NULL, NULL, NULL, 0},
 };
 
-/* A file of the user's alone, below TMPDIR. The browser reads it after we have ended, so that nobody
- * here can remove it. */
+/* A page is a copy that can be made anew: those of earlier days go. */
+static void remove_old_pages(const char *folder)
+{
+    char pattern[FS_PATH_MAX];
+    glob_t found;
+    int n = snprintf(pattern, sizeof pattern, "%s/rocmcrash-page-??????.html", folder);
+    if (n < 0 || (size_t)n >= sizeof pattern || glob(pattern, 0, NULL, &found) != 0)
+        return;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct stat st;
+        if (lstat(found.gl_pathv[i], &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+            time(NULL) - st.st_mtime > PAGE_OLD_S)
+            (void)unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+}
+
+/* A file of the user's alone, below TMPDIR. The browser reads it after we have ended, so that only a
+ * later call can remove it. */
 static int temporary_page(char *path, size_t size)
 {
-    const char *folder = getenv("TMPDIR");
-    int n = snprintf(path, size, "%s/rocmcrash-page-XXXXXX.html",
-                     folder != NULL && folder[0] == '/' ? folder : "/tmp");
+    const char *named = getenv("TMPDIR");
+    const char *folder = named != NULL && named[0] == '/' ? named : "/tmp";
+    int n = snprintf(path, size, "%s/rocmcrash-page-XXXXXX.html", folder);
     if (n < 0 || (size_t)n >= size)
         return -ENAMETOOLONG;
+    remove_old_pages(folder);
     int fd = mkostemps(path, 5, O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }

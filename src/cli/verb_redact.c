@@ -32,6 +32,7 @@ struct redact_line {
     struct redactor *redactor;
     bool json, help;
     struct outcome outcome;
+    uint64_t replaced;  /* in all */
     char new_name[256]; /* of the bundle, "" = as it was */
 };
 
@@ -59,6 +60,7 @@ static void print_counts(struct redact_line *redact)
         if (count == 0)
             continue;
         (void)cJSON_AddNumberToObject(replaced, redact_kind_name((enum redact_kind)kind), (double)count);
+        redact->replaced += count;
         buf_printf(&line, "%s%llu %s", line.len > 0 ? ", " : "", (unsigned long long)count,
                    redact_kind_name((enum redact_kind)kind));
     }
@@ -167,7 +169,7 @@ static int redact_bundle(struct redact_line *line, const char *path, struct rc_e
     path = rename_file(line, path, to, sizeof to);
     outcome_bundle(&line->outcome, path);
     if (!line->json)
-        (void)say_whole(stdout, "rocmcrash: redacted: %s", path);
+        (void)say_whole(stdout, "rocmcrash: %s: %s", line->replaced > 0 ? "redacted" : "there was nothing to replace in", path);
     return VERB_EXIT_OK;
 }
 

@@ -59,7 +59,7 @@ int verb_verify(int argc, char *argv[])
     }
     if (at < 0 || at == argc) {
         (void)say_line(stderr, "rocmcrash: %s",
-                       at < 0 ? err.msg : "usage: rocmcrash verify [OPTIONS] BUNDLE...");
+                       at < 0 ? err.msg : "verify needs a bundle; usage: rocmcrash verify [OPTIONS] BUNDLE...");
         return VERB_EXIT_USAGE;
     }
     for (int i = at; i < argc; i++) {

@@ -140,8 +140,10 @@ static void put_single(const struct fleet_record *record, struct buf *out)
     buf_puts(out, ": ");
     fleet_put_class(record, out);
     buf_puts(out, record->snapshot ? ", a snapshot" : "");
-    if (record->confidence[0] != '\0' && strcmp(record->class_name, "unknown") != 0)
-        buf_printf(out, ", %s confidence", record->confidence);
+    if (record->confidence[0] != '\0' && strcmp(record->class_name, "unknown") != 0) {
+        buf_puts(out, ", confidence ");
+        say_word(out, record->confidence);
+    }
     if (record->sentence[0] != '\0')
         buf_puts(out, "\n           ");
     say_word(out, record->sentence);

@@ -161,9 +161,10 @@ static int print_all(const struct impact_file *file)
     int status = 0;
     (void)printf("Process %d \"%.16s\": ", file->record.header.pid, file->record.header.comm);
     print_cause(&file->record.header);
-    size_t seen = file->record.header.threads_seen;
-    seen = seen > file->thread_count ? seen : file->thread_count; /* less if the copy was cut */
-    (void)printf("; %zu of %zu thread%s copied\n", file->thread_count, seen, seen == 1 ? "" : "s");
+    if (file->record.header.threads_seen > 0) /* not counted at the end of a process */
+        (void)printf("; threads copied: %zu of %u\n", file->thread_count, file->record.header.threads_seen);
+    else
+        (void)printf("; threads copied: %zu\n", file->thread_count);
     if (file->cut || file->record.header.state != IMPACT_COMPLETE)
         (void)printf("incomplete: the copy ended before its end\n");
     if (file->maps.truncated)

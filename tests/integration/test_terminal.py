@@ -197,6 +197,20 @@ class Show(support.Case):
             done = self.verb("show", "--raw", cwd=folder)
             self.assertEqual(done.stderr, "rocmcrash: no bundle here is yours; the newest one is 'rocmcrash-c.tar.gz', of user 65534\n")
 
+    def test_pages_of_earlier_days_go(self):
+        """`open` leaves one page in the folder for temporary files, not one a call for ever."""
+        folder = self.path("pages")
+        os.makedirs(folder)
+        for name in ("rocmcrash-page-abcdef.html", "rocmcrash-page-ghijkl.html", "rocmcrash-pages.html"):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write("x")
+            if "ghijkl" not in name:
+                os.utime(os.path.join(folder, name), (1700000000, 1700000000))
+        self.environ["TMPDIR"] = folder
+        self.assertEqual(self.verb("open", "--print", self.bundle).returncode, 0)
+        left = os.listdir(folder)
+        self.assertEqual((len(left), "rocmcrash-page-abcdef.html" in left), (3, False), left)
+
     def test_json(self):
         done = self.verb("show", "--json", self.bundle, self.path("none"))
         first, second = (json.loads(line) for line in done.stdout.splitlines())
@@ -427,7 +441,7 @@ class Narrow(support.BundleCase):
         shutil.copy(path, self.path("rocmcrash-x.tar.gz"))
         for words in (("diff", path, path), ("fleet", path), ("triage", path), ("triage", "--explain=capacity", path),
                       ("triage", "--explain=bogus", path), ("doctor",), ("collectors",), ("list", os.path.dirname(path)), ("config",),
-                      ("show", path), ("list", "--class=bogus"), ("export", path)):
+                      ("show", path), ("list", "--class=bogus"), ("export", path + "x")):
             for columns in (100, 60, 40):
                 self.assertEqual(self.wide_lines(columns, *words), [], words)
 

@@ -54,9 +54,9 @@ def row(words, status=None, json="", writes=(), **others):
 
 # For each verb its status without an operand, and how it is called.
 ROWS = {
-    "show": (USAGE, row("{}", json="lines"), row("--all {}"), row("--raw {}"), row("{} {good}")),
-    "issue": (USAGE, row("{}", json="one"), row("--for drm-amd {}")),
-    "open": (USAGE, row("--print {}", json="outcome", writes=("tmp/rocmcrash-page-",)), row("-o - {}")),
+    "show": (FAILED, row("{}", json="lines"), row("--all {}"), row("--raw {}"), row("{} {good}")),
+    "issue": (FAILED, row("{}", json="one"), row("--for drm-amd {}")),
+    "open": (FAILED, row("--print {}", json="outcome", writes=("tmp/rocmcrash-page-",)), row("-o - {}")),
     "list": (OK, row("{}", dict.fromkeys(KINDS, FAILED), folder=OK, json="lines")),
     "verify": (USAGE, row("{}", STRICT, json="lines"), row("{} {good}", STRICT)),
     "triage": (USAGE, row("{}", json="one"), row("--explain leak {}"), row("--facts {} {good}", dict.fromkeys(KINDS, FAILED))),
