@@ -33,6 +33,7 @@ struct list_line {
     const char *class_name; /* of the bundles that are listed; NULL = of any */
     struct prune_list found;
     size_t rows, rank_records;
+    size_t renamed; /* rows whose file has a pseudonym for the program */
 };
 
 static const struct option_def list_options[] = {
@@ -72,6 +73,14 @@ static void print_json_row(const struct row *row)
     (void)json_print(json, JSON_LINE);
 }
 
+/* "<project1>.py" in a bundle, "project1.py" in its file's name. */
+static bool has_pseudonym(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *at = strstr(slash != NULL ? slash : path, "-project");
+    return at != NULL && at[8] >= '1' && at[8] <= '9';
+}
+
 static void print_row(struct list_line *line, const struct row *row)
 {
     char when[32] = "";
@@ -83,6 +92,7 @@ static void print_row(struct list_line *line, const struct row *row)
         line->rows++;
         return;
     }
+    line->renamed += has_pseudonym(row->path);
     if (line->rows++ == 0)
         (void)say_line(stdout, "%-16s  %9s  %-18s  %-7s  %s", "WHEN (UTC)", "SIZE", "CLASS", "SURE", "FILE");
     if (gmtime_r(&row->made_s, &utc) != NULL)
@@ -250,6 +260,8 @@ int verb_list(int argc, char *argv[])
     }
     if (line.rank_records > 0 && !line.json)
         (void)printf("%zu records of ranks that were asked to end, for 'rocmcrash fleet'\n", line.rank_records);
+    if (line.renamed > 1)
+        (void)say_line(stdout, "project1 of two bundles may be two programs: each numbers its pseudonyms on its own");
     (void)fflush(stdout);
     if (line.prune != NULL && failed == 0 && prune_ask(&line.found, &limit, line.yes, &err) < 0) {
         verb_complain(NULL, &err);

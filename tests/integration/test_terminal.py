@@ -301,6 +301,15 @@ class Listing(support.Case):
             os.utime(os.path.join(folder, name), (1600000000, 1600000000))
         return folder
 
+    def test_the_same_pseudonym_is_not_the_same_program(self):
+        folder = self.path("two")
+        os.makedirs(folder)
+        words = "each numbers its pseudonyms on its own"
+        for n, name in enumerate(("project1.py", "project.py", "projects.py", "project1.py")):
+            with open(os.path.join(folder, f"rocmcrash-2026010{n + 1}T000000Z-{name}-capacity.tar.gz"), "wb") as file:
+                file.write(bundle_bytes("rocmcrash-x", {"verdict.json": b'{"class": "capacity"}'}))
+            self.assertEqual(words in self.verb("list", folder).stdout, n == 3, name)
+
     def test_a_copy_is_no_newer_failure(self):
         """The time is that of the bundle, not that of the file: a bundle that somebody touched stays the oldest."""
         folder = self.prune_folder()

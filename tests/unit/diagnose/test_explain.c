@@ -171,7 +171,7 @@ static void an_unknown_class_is_refused_with_the_list(void **state)
     struct case_of *c = *state;
     struct explanation e;
     struct rc_err err = {""};
-    assert_int_equal(explain_class(c->facts, c->tree, &c->verdict, "bogus", &e, &err), -EINVAL);
+    assert_int_equal(explain_class(c->facts, c->tree, &c->verdict, "bogus", &e, &err), -ESRCH);
     assert_non_null(strstr(err.msg, "bogus"));
     assert_non_null(strstr(err.msg, "page-fault"));
 }
