@@ -451,8 +451,8 @@ class TheRest(Claims):
         facts = self.write("facts.json", json.dumps({"gpu.present": False, "gpu.count": 0}))
         cases = {0: [("verify", self.first), ("diff", self.first, self.first), ("show", self.first)],
                  1: [("verify", bad), ("diff", self.first, self.second)],
-                 2: [("show", bad), ("triage", "/nowhere"), ("release", "1"), ("doctor", "--facts=" + facts)],
-                 125: [("show",), ("show", "--frobnicate"), ("release", "x"), ("doctor", "--frobnicate")]}
+                 2: [("show",), ("show", bad), ("triage", "/nowhere"), ("release", "1"), ("doctor", "--facts=" + facts)],
+                 125: [("show", "--frobnicate"), ("release", "x"), ("doctor", "--frobnicate")]}
         for status, verbs in cases.items():
             for words in verbs:
                 self.assertEqual(self.status(*words), status, words)
