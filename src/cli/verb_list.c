@@ -98,7 +98,7 @@ static void print_row(struct list_line *line, const struct row *row)
     if (gmtime_r(&row->made_s, &utc) != NULL)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M", &utc);
     (void)snprintf(size, sizeof size, "%" PRIu64 " KiB", (row->bytes + 1023) / 1024);
-    /* Of an unknown class nothing is sure but its subclass ("killed by SIGKILL"). */
+    /* An unknown class is sure of its subclass only ("killed by SIGKILL"). */
     (void)say_line(stdout, "%-16s  %9s  %-18s  %-7s  %s", when, size,
                    is_unknown && row->subclass != NULL && row->subclass[0] != '\0' ? row->subclass
                    : row->class_name != NULL ? row->class_name

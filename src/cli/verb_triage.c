@@ -199,7 +199,7 @@ static void print_campaign(const struct facts *facts, const struct verdict *verd
     buf_release(&run);
 }
 
-/* Of a text alone, without a run: then nobody knows that a program failed at all. */
+/* Nobody knows that a program failed at all if there is a text alone, and no run. */
 static bool tells_of_nothing(const struct facts *facts, const struct verdict *verdict)
 {
     static const char *const of_a_failure[] = {"run.", "target.", "msg.", "kmsg.", "oom.", "stack.", "report.", "snap."};
