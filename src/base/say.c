@@ -58,15 +58,13 @@ static void put_wrapped(FILE *to, const char *text, unsigned columns)
     }
 }
 
-/* `columns` 0: the line is not broken. */
-static int say(FILE *to, unsigned columns, const char *form, va_list arguments)
+/* `made`: what vsnprintf() returned. `columns` 0: the line is not broken. */
+static int put_line(FILE *to, unsigned columns, char text[SAY_LINE_BYTES], int made)
 {
-    char text[SAY_LINE_BYTES];
-    int made = vsnprintf(text, sizeof text, form, arguments);
     if (made < 0)
         return -EIO;
-    if ((size_t)made >= sizeof text)
-        memcpy(text + sizeof text - 4, "...", 4);
+    if (made >= SAY_LINE_BYTES)
+        memcpy(text + SAY_LINE_BYTES - 4, "...", 4);
     if (columns > 0 && strchr(text, '\n') == NULL)
         put_wrapped(to, text, columns);
     else
@@ -76,20 +74,22 @@ static int say(FILE *to, unsigned columns, const char *form, va_list arguments)
 
 int say_line(FILE *to, const char *form, ...)
 {
+    char text[SAY_LINE_BYTES];
     va_list arguments;
     va_start(arguments, form);
-    int r = say(to, wrap_columns(fileno(to)), form, arguments);
+    int made = vsnprintf(text, sizeof text, form, arguments);
     va_end(arguments);
-    return r;
+    return put_line(to, wrap_columns(fileno(to)), text, made);
 }
 
 int say_whole(FILE *to, const char *form, ...)
 {
+    char text[SAY_LINE_BYTES];
     va_list arguments;
     va_start(arguments, form);
-    int r = say(to, 0, form, arguments);
+    int made = vsnprintf(text, sizeof text, form, arguments);
     va_end(arguments);
-    return r;
+    return put_line(to, 0, text, made);
 }
 
 int say_text(FILE *to, const char *text)

@@ -72,13 +72,8 @@ void bundle_name(char *out, size_t size, const struct bundle_title *title)
 int64_t bundle_name_time_s(const char *name)
 {
     struct tm utc = {.tm_year = 0};
-    int used = 0;
-    if (sscanf(name, "rocmcrash-%4d%2d%2dT%2d%2d%2dZ-%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour, &utc.tm_min,
-               &utc.tm_sec, &used) != 6 || used != NAME_TIME_BYTES)
-        return -1;
-    utc.tm_year -= 1900;
-    utc.tm_mon--;
-    return utc.tm_year > 0 ? (int64_t)timegm(&utc) : -1;
+    const char *end = strptime(name, "rocmcrash-%Y%m%dT%H%M%SZ-", &utc);
+    return end != NULL && end - name == NAME_TIME_BYTES ? (int64_t)timegm(&utc) : -1;
 }
 
 bool top_name_ok(const char *name)

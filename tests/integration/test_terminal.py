@@ -313,14 +313,14 @@ class Listing(support.Case):
     def test_a_copy_is_no_newer_failure(self):
         """The time is that of the bundle, not that of the file: a bundle that somebody touched stays the oldest."""
         folder = self.prune_folder()
-        oldest = os.path.join(folder, "rocmcrash-20260100T000000Z-x-capacity.tar.gz")
-        renamed = os.path.join(folder, "rocmcrash-20260101T000000Z-x-capacity.tar.gz")
+        os.unlink(os.path.join(folder, "rocmcrash-20260100T000000Z-x-capacity.tar.gz"))  # no day at all
+        oldest = os.path.join(folder, "rocmcrash-20260101T000000Z-x-capacity.tar.gz")
         os.utime(oldest)
         rows = [json.loads(line) for line in self.verb("list", "--json", folder).stdout.splitlines()]
-        self.assertEqual([row["made_s"] for row in rows if row["path"] == renamed], [1767225600])
+        self.assertEqual([row["made_s"] for row in rows if row["path"] == oldest], [1767225600])
         self.assertIn("2026-01-01 00:00 ", self.verb("list", folder).stdout)
         self.assertIn("'rocmcrash-20260104T000000Z-x-capacity.tar.gz'", self.verb("show", "--json", cwd=folder).stderr)
-        self.assertEqual(self.verb("list", folder, "--prune=4", "--yes").stderr, f"rocmcrash: removes: {oldest}\n")
+        self.assertEqual(self.verb("list", folder, "--prune=3", "--yes").stderr, f"rocmcrash: removes: {oldest}\n")
         self.assertFalse(os.path.exists(oldest))
 
     def test_prune(self):
