@@ -81,8 +81,10 @@ void job_print_bundle(struct job *job, const struct facts *judged, bool revised,
 {
     struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
     if (revised) {
-        (void)fputs("rocmcrash: with everything read, the verdict is another:", stdout);
-        (void)fputs(style.line_end, stdout);
+        struct buf text = BUF_INIT;
+        report_terminal_line("", "with everything read, the verdict is another:", &style, &text);
+        (void)fputs(buf_str(&text), stdout);
+        buf_release(&text);
         job_print_verdict(job, judged, NULL);
     }
     struct buf line = BUF_INIT;
@@ -120,12 +122,12 @@ void job_be_patient(const struct job *job)
 {
     struct report_style style = terminal_style(STDOUT_FILENO, job->options->colour);
     unsigned most_s = (job->options->finish_within_ms + job->options->hash_budget_ms) / 1000;
-    char line[160];
+    char text[96];
+    struct buf line = BUF_INIT;
     if (job->options->quiet)
         return;
-    (void)snprintf(line, sizeof line,
-                   "rocmcrash: reading versions and hashing model files, at most %u s; Ctrl-C "
-                   "skips the rest%s",
-                   most_s, style.line_end);
-    patience_begin(line);
+    (void)snprintf(text, sizeof text, "reading versions and hashing model files, at most %u s; Ctrl-C skips the rest", most_s);
+    report_terminal_line("", text, &style, &line);
+    patience_begin(buf_str(&line));
+    buf_release(&line);
 }
