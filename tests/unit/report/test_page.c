@@ -133,7 +133,7 @@ static void a_page_has_no_markup(void **state)
             "- one two three four\n  five six\n\nSource of each\nfigure: 'rocmcrash\nshow --raw'\n");
     page_of(false, "memory", 12, /* no word is broken: each row is a record */
             "Memory\n------\n\nGPU 0 a|b\n    total: 1\n    GiB\n\n    as\n      **it** is\n\n"
-            "- one two\n  three four\n  five six\n\n");
+            "- one two\n  three four\n  five six\n\nSource of\neach figure:\n'rocmcrash\nshow --raw'\n");
     const struct report_style keeps = {.columns = 30, .line_end = "\n", .keeps_sources = true};
     struct buf out = BUF_INIT;
     report_page(PAGE, false, "memory", &keeps, &out); /* report.html has room for them */
