@@ -12,6 +12,7 @@
 
 /* One line may be a setting; two steps, requests or epochs show that the program continued. */
 #define WENT_ON_LINES 2
+#define SEVERAL_WENT_ON_LINES 10 /* other ranks may write some more lines before they notice */
 /* Longest quotation. */
 #define QUOTED_MAX 400
 #define SENTENCE_WORDS 3
@@ -32,6 +33,7 @@ struct ending {
 struct search {
     struct runtime_state runtime;
     unsigned last, before_last; /* lines that show progress */
+    unsigned told;              /* the last one in which the program says so itself; 0 = none */
     unsigned after;             /* such lines after the ending */
     unsigned since;             /* such lines after the last exception of any kind, or the ending */
     unsigned went_on;           /* the program went on after failures up to this line, however it ended */
@@ -41,6 +43,7 @@ struct search {
     bool aside;                 /* the next one was raised in a destructor */
     bool other_ended;           /* an exception tells that another process has ended */
     bool ended_well;            /* the last such line says that the program reached its end */
+    bool several;               /* so many such lines in a row that no other rank wrote them */
     bool fatal;                 /* something ended, so that what came later is of another program */
     bool any_handled;           /* a line says that its failure was handled */
     int64_t failure_lines;
@@ -131,11 +134,14 @@ static void note_progress(struct search *s, const struct line_words *line, unsig
     bool succeeded = line_is(line, RULE_SUCCEEDED) && !says_failure(&s->previous); /* a loop of the shell is "done", too */
     if (inside || (!goes_on && !succeeded && (!counts || says_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
-    s->before_last = succeeded ? n : s->last;
+    bool told = succeeded || (goes_on && !says_failure(line)); /* the program says so itself: no second line is needed */
+    s->before_last = told ? n : s->last;
+    s->told = told ? n : s->told;
     s->ended_well = succeeded;
     s->last = goes_on ? n + 1 : n; /* a failure that the line itself tells is before it */
     s->after += !goes_on;
     s->since += succeeded ? WENT_ON_LINES : !goes_on;
+    s->several |= s->since >= SEVERAL_WENT_ON_LINES;
 }
 
 static void look_at(struct search *s, const struct scan *scan, const struct line_words *line)
@@ -159,6 +165,8 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
         s->other_ended = true;
     if (!line_is(line, RULE_TELLS_OF_ANOTHER))
         s->went_on = survived_up_to(s);
+    else if (s->told > 0) /* the other process may have failed by what stands before, but this one said that it goes on */
+        s->went_on = s->told - 1;
     s->ended_well = false;
     s->fatal |= s->open;
     s->since = 0;
@@ -168,6 +176,7 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
 struct going {
     unsigned on;      /* the program went on after failures up to this line, however it ended */
     bool well;        /* and it ended well */
+    bool several;     /* with so many lines that no other rank wrote them */
     bool other_ended; /* another process ended */
     bool any_handled;
     struct text rank_says;
@@ -190,6 +199,7 @@ static struct ending find_ending(struct text all, unsigned before, struct going 
         s.found.line = 0; /* it went on after this, too */
     *ret = (struct going){.on = s.since >= WENT_ON_LINES ? s.before_last - 1 : s.went_on,
                           .well = s.ended_well && !s.fatal && s.since >= WENT_ON_LINES,
+                          .several = s.several,
                           .other_ended = s.other_ended,
                           .any_handled = s.any_handled,
                           .failure_lines = s.failure_lines,
@@ -335,6 +345,7 @@ struct reading_again {
     const char *source;
     const text_reader *readers;
     struct text all;
+    bool several; /* progress tells of all ranks */
 };
 
 /* Reads the copy, and marks what only the whole text says. */
@@ -347,7 +358,7 @@ static bool mark_lost(const struct reading_again *r, const struct copy *copy, co
         r->readers[i](again, copy->text, r->all.len, r->source);
     for (size_t i = r->from; again != NULL && i < facts_count(r->facts); i++) {
         const struct fact *f = facts_at(r->facts, i);
-        if (!may_mark(f, ending) || (!survived && !may_be_followed(f)) || (going_on && is_of_several(f)) || facts_find(again, f->name, FACT_LOG) != NULL)
+        if (!may_mark(f, ending) || (!survived && !may_be_followed(f)) || (going_on && !r->several && is_of_several(f)) || facts_find(again, f->name, FACT_LOG) != NULL)
             continue;
         facts_mark(r->facts, i, how);
         any = true;
@@ -530,8 +541,8 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     unsigned before;
     struct going going;
     struct text all = text_tail(data, len, &before);
-    struct reading_again again = {facts, from, source, readers, all};
     struct ending ending = find_ending(all, before, &going);
+    struct reading_again again = {facts, from, source, readers, all, going.several};
     bool others = doubt_others(&again, &ending, &going);
     char *rest = doubt_earlier(&again, before, ending, others);
     char *well = doubt_went_on(&again, before, &going);

@@ -82,13 +82,14 @@ class CommandLine(BadCase):
                             (["--hash-budget=1h", "--", "true"], ["--hash-budget", "1h", "90s"]),
                             (["--output-dir"], ["--output-dir", "value"]),
                             (["release"], ["release"]), (["release", "x"], ["release"]),
-                            (["show"], ["usage"]), (["show", "--colour"], ["'--color'"]),
+                            (["show", "--colour"], ["'--color'"]),
                             (["verify"], ["usage"]), (["list", "--frob"], ["--frob"]), (["help", "tirage"], ["'triage'"]),
                             (["triage"], ["usage"]), (["triage", "--bogus", "x"], ["--bogus"]),
                             (["complete"], ["usage"]), (["collectors", "x"], ["usage"]),
                             (["recover", "x"], ["usage"])):
             with self.subTest(argv=argv):
                 self.assert_refused(argv, USAGE, words, cwd=self.outdir)
+        self.assert_refused(["show"], 2, ["no bundle in this folder"], cwd=self.outdir)
         self.assert_refused(["verify", "-"], 2, ["cannot open '-'"])  # a name like any other
 
     def test_release_of_what_is_not_traced(self):

@@ -265,7 +265,7 @@ class Page(support.BundleCase):
             done = self.verb("open", "--print", path)
             self.assertEqual(done.returncode, 2, done)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertEqual(self.verb("open", cwd=self.path()).returncode, 125)
+        self.assertEqual(self.verb("open", cwd=self.path()).returncode, 2)
         self.assertEqual(self.verb("open", "/nowhere.tar.gz").returncode, 2)
         done = self.verb("open", "-o", "/nowhere/page.html", self.bundle.path)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done)

@@ -198,6 +198,20 @@ class Quoted(support.Case):
             self.assertNotEqual(self.judged('the manual says that "%s" means a driver problem\n' % message)["confidence"], "high", message)
             self.assertEqual(self.judged('error: "%s"\n' % message)["confidence"], "high", message)
 
+    def test_a_failure_that_the_program_fell_back_from(self):
+        """One line that says so is enough, whatever ended the program later. No program falls back from a fault, which aborts it."""
+        for message in (m for m in self.MESSAGES if not m.startswith("Memory access fault")):
+            for error in ("OSError: [Errno 28] No space left on device", "BrokenPipeError: [Errno 32] Broken pipe", "KeyboardInterrupt", "TimeoutError"):
+                verdict = self.judged(message + "\nfalling back to CPU\n" + self.MISTAKE.replace("ValueError: bad config", error))
+                self.assertNotEqual(verdict["confidence"], "high", (message, error))
+
+    def test_steps_after_a_watchdog(self):
+        """Other ranks may write a line or two more, but no ten."""
+        watchdog = "[rank1]: [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+        for count, end, sure in ((2, "", True), (40, "", False), (40, "KeyboardInterrupt\n", False)):
+            text = watchdog + "".join("step %d/500 loss 0.%d\n" % (i, i) for i in range(count)) + end
+            self.assertEqual(self.judged(text)["confidence"] == "high", sure, (count, end))
+
     FAILURES = MESSAGES + (
         "HW Exception by GPU node-1 (Agent handle: 0x55d0) reason :GPU Hang",
         "Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64",
