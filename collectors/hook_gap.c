@@ -56,9 +56,9 @@ static bool is_prompt(const struct torch_point *p)
 /*
  * The driver's figure is older than PyTorch's. If PyTorch's has changed since the driver's was
  * read, the difference means nothing. We know only when the driver's figure changed last, not when
- * it was read last: it is read each second, less often if that is expensive. So take one point for
- * each change of the driver's figure, else one a second: counting one reading often would make any
- * trend significant.
+ * it was read last: it is read when the GPU's counter has changed, and each second, less often if
+ * that is expensive. So take one point for each change of the driver's figure, else one a second:
+ * counting one reading often would make any trend significant.
  */
 static size_t find_gaps(const struct torch_series *series, const struct series_set *set,
                         int64_t pid, struct torch_point *ret)

@@ -285,6 +285,8 @@ static void turn_devices(struct sampler *s)
             continue;
         any = true;
         sampler_gpu_fast(s, i);
+        if (g->changed_ns == s->now_ns)
+            sampler_procs_follow(s, i);
         g->due_ns = s->now_ns + device_period(s, g);
     }
     if (any)

@@ -69,8 +69,9 @@ struct kfd_proc {
     int32_t pid; /* 0 = free */
     bool in_tree;
     bool seen;
-    uint64_t vram_bytes;
+    uint64_t vram_bytes; /* of all GPUs */
     uint8_t status;
+    uint64_t bytes[MACHINE_GPUS_MAX]; /* what fds[] said last */
     int fds[MACHINE_GPUS_MAX]; /* vram_<gpu_id>; -1 = not open */
 };
 
@@ -160,6 +161,8 @@ void sampler_host_cgroup(struct sampler *s);
 
 /* --- sampler_procs.c --- */
 void sampler_procs_turn(struct sampler *s);
+/* The GPU's memory in use has changed: reads how much of it each process of the tree holds. */
+void sampler_procs_follow(struct sampler *s, uint32_t gpu);
 /* Reads all counters of one process now; takes a slot for it if it has none. */
 void sampler_procs_impact(struct sampler *s, int32_t pid);
 void drm_total_add(struct drm_total *total, const struct fdinfo *info);
@@ -170,6 +173,8 @@ bool drm_first_time(struct drm_seen *seen, const char *pdev, uint64_t client_id)
 void sampler_kfd_turn(struct sampler *s);
 /* Bytes of one process over all GPUs; VALUE_ABSENT when KFD does not know it. */
 enum value_status sampler_kfd_of(struct sampler *s, int32_t pid, uint64_t *ret);
+/* One pread, if the process held memory of that GPU at the last look. True: it holds another amount. */
+bool sampler_kfd_follow(struct sampler *s, int32_t pid, uint32_t gpu);
 /* Reads one process of the tree, or an orphan of it. NVML's list is the one of the last turn. */
 void sampler_kfd_read_pid(struct sampler *s, int32_t pid);
 /* /proc/PID/status of any process. */

@@ -3,6 +3,8 @@
  * VRAM per process as KFD counts it: /sys/class/kfd/kfd/proc/PID/vram_<gpu_id>, world-readable, for
  * the tree and for everybody else ("held by another process"). PID is the host's. Inside a pid
  * namespace these names do not match our pids, and all these values are recorded as unreadable.
+ * They are read once a second. A process of the tree is also read when the counter of its GPU has
+ * changed: the files are open, and the sampler is awake. NVML has no such file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -116,6 +118,7 @@ static void read_proc(struct sampler *s, struct kfd_proc *p, uint64_t *others)
     bool any = false;
     for (uint32_t g = 0; g < s->machine.count; g++) {
         uint64_t bytes = 0;
+        p->bytes[g] = 0;
         if (nvml_bytes(p->pid, g, &bytes)) {
             any = true;
             sum += bytes;
@@ -132,6 +135,7 @@ static void read_proc(struct sampler *s, struct kfd_proc *p, uint64_t *others)
         }
         any = true;
         sum += bytes;
+        p->bytes[g] = bytes;
         if (others != NULL)
             others[g] += bytes;
     }
@@ -165,6 +169,18 @@ enum value_status sampler_kfd_of(struct sampler *s, int32_t pid, uint64_t *ret)
         return VALUE_ABSENT;
     *ret = p->vram_bytes;
     return p->status;
+}
+
+bool sampler_kfd_follow(struct sampler *s, int32_t pid, uint32_t gpu)
+{
+    struct kfd_proc *p = find(s, pid, false);
+    uint64_t bytes = 0;
+    if (p == NULL || p->status != VALUE_OK || p->fds[gpu] < 0 || p->bytes[gpu] == 0 ||
+        read_vram(s, p, gpu, &bytes) < 0 || bytes == p->bytes[gpu])
+        return false;
+    p->vram_bytes += bytes - p->bytes[gpu];
+    p->bytes[gpu] = bytes;
+    return true;
 }
 
 static void set_comm(struct sampler *s, int row, const char *comm)

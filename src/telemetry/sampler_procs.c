@@ -450,6 +450,15 @@ void sampler_procs_turn(struct sampler *s)
     }
 }
 
+void sampler_procs_follow(struct sampler *s, uint32_t gpu)
+{
+    for (uint32_t i = 0; i < SAMPLER_PROCS_MAX; i++) {
+        struct proc_slot *p = &s->procs[i];
+        if (p->pid != 0 && p->gpu_user && sampler_kfd_follow(s, p->pid, gpu))
+            read_kfd(s, p);
+    }
+}
+
 /* Reads the memory of the other processes of the tree: it may be the memory that the failed one
  * lacked. */
 static void read_siblings(struct sampler *s, int32_t failed)

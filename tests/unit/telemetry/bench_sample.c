@@ -102,6 +102,40 @@ static void bench_procs(struct sampler *s)
     report("host", clock_mono_ns() - w, clock_ns(CLOCK_THREAD_CPUTIME_ID) - c, ROUNDS, 8);
 }
 
+static void write_held(const struct sampler *s, const char *root, uint64_t bytes)
+{
+    char path[128];
+    for (uint32_t g = 0; g < s->machine.count; g++) {
+        (void)snprintf(path, sizeof path, "/sys/class/kfd/kfd/proc/%d/vram_%u", getpid(),
+                       s->machine.gpus[g].kfd_gpu_id);
+        help_write_u64(root, path, bytes);
+    }
+}
+
+/* After bench_procs(): the process is known. */
+static void bench_follow(struct sampler *s, const char *root)
+{
+    uint64_t wall = 0;
+    uint64_t cpu = 0;
+    unsigned values = 0;
+    write_held(s, root, 1);
+    sampler_kfd_turn(s);
+    sampler_procs_turn(s);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (i % 100 == 0)
+            write_held(s, root, 5000000000u + i);
+        uint64_t w = clock_mono_ns();
+        uint64_t c = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        for (uint32_t g = 0; g < s->machine.count; g++)
+            sampler_procs_follow(s, g);
+        cpu += clock_ns(CLOCK_THREAD_CPUTIME_ID) - c;
+        wall += clock_mono_ns() - w;
+        for (uint32_t g = 0; g < s->machine.count; g++)
+            values += s->kfd[0].bytes[g] == 5000000000u + i;
+    }
+    report("memory of one process, all GPUs", wall, cpu, ROUNDS, values / (ROUNDS / 100));
+}
+
 int main(int argc, char **argv)
 {
     unsigned gpus = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 8;
@@ -126,6 +160,7 @@ int main(int argc, char **argv)
     bench_fast(&s, root);
     bench_slow(&s);
     bench_procs(&s);
+    bench_follow(&s, root);
     help_remove(root);
     return 0;
 }

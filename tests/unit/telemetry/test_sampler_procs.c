@@ -126,6 +126,53 @@ static void test_kfd_ours_and_others(void **state)
     expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)other, VALUE_ABSENT, 0);
 }
 
+static void write_vram(const struct world *w, pid_t pid, unsigned gpu, uint64_t bytes)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "/sys/class/kfd/kfd/proc/%d/vram_2000%u", pid, gpu);
+    help_write_u64(w->root, path, bytes);
+}
+
+static void write_used(const struct world *w, unsigned gpu, uint64_t bytes)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "/sys/class/drm/card%u/device/mem_info_vram_used", gpu);
+    help_write_u64(w->root, path, bytes);
+}
+
+/* When the counter of a GPU changes, the process is read with it. All else waits for the second. */
+static void test_kfd_follows_the_counter(void **state)
+{
+    struct world *w = *state;
+    pid_t deepest = 0;
+    pid_t target = start_sleeper(0, &deepest);
+    write_vram(w, target, 0, 5000);
+    write_vram(w, target, 3, 70);
+    write_vram(w, target, 4, 0);
+    w->shared->target_pid = target;
+    world_begin(w);
+    world_turn_after(w, SECOND);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 5070);
+    write_vram(w, target, 0, 9000);
+    world_turn_after(w, SECOND / 5);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 5070); /* no counter has changed */
+    write_used(w, 1, 2000000);
+    write_used(w, 4, 2000000);
+    write_vram(w, target, 4, 1);
+    world_turn_after(w, SECOND / 5);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 5070); /* those where it held none have */
+    write_used(w, 0, 2000000);
+    world_turn_after(w, SECOND / 5);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 9070);
+    write_vram(w, target, 0, 4000);
+    write_used(w, 0, 2000001);
+    world_turn_after(w, SECOND / 5);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 4070);
+    world_turn_after(w, SECOND);
+    expect_metric(w->shared, METRIC_PROC_KFD_VRAM, (uint32_t)target, VALUE_OK, 4071);
+    end_sleeper(target);
+}
+
 static const char fdinfo_shape[] = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t%u\n"
                                    "drm-pdev:\t0000:%02x:00.0\ndrm-memory-vram:\t%u KiB\n"
                                    "drm-memory-gtt: \t7 KiB\namd-evicted-vram:\t0 KiB\n";
@@ -217,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_tree_is_followed),
         TEST(test_kfd_ours_and_others),
+        TEST(test_kfd_follows_the_counter),
         TEST(test_drm_clients_counted_once),
         TEST(test_our_children_are_not_of_the_tree),
         TEST(test_at_most_64_processes_gpu_users_first),
