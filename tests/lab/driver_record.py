@@ -3,7 +3,9 @@
 import os
 import struct
 
-PERIOD_NS = 10**9                # of the sampler, for processes
+SECOND = 10**9
+PROCESS_NS = SECOND              # of the sampler, for processes
+DEVICE_NS = ((60 * SECOND, 2 * SECOND), (3 * SECOND, SECOND), (0, SECOND // 10))  # for the GPU's counter: calm since, period
 RECORDS_MAX = 8192               # of a segment: 256 KiB
 HEADER = struct.Struct("<HHIQ")  # struct sample_header
 ENTRY = struct.Struct("<HBBIQ")  # struct sample_entry
@@ -12,8 +14,31 @@ PROC_KFD_VRAM = 29               # src/telemetry/metric.h
 
 
 class Samples:
-    def __init__(self, pid):
+    """The sampler reads the process each second, and when the GPU's counter has changed."""
+
+    def __init__(self, pid, now_ns):
         self.pid, self.records, self.last_ns = pid, [], 0
+        self.process_due_ns = self.device_due_ns = self.changed_ns = now_ns
+        self.used_bytes = None
+
+    def until(self, now_ns, used_bytes, own_bytes):
+        """Until now, the GPU had `used_bytes` in use, of these `own_bytes` for this process. Does what was due. True: it has read the
+        process."""
+        before = len(self.records)
+        while self.process_due_ns <= now_ns:
+            self._read_device_until(self.process_due_ns, used_bytes, own_bytes)
+            self.add(self.process_due_ns, own_bytes)
+            self.process_due_ns += PROCESS_NS
+        self._read_device_until(now_ns, used_bytes, own_bytes)
+        return len(self.records) > before
+
+    def _read_device_until(self, now_ns, used_bytes, own_bytes):
+        while self.device_due_ns <= now_ns:
+            if used_bytes != self.used_bytes:
+                self.used_bytes, self.changed_ns = used_bytes, self.device_due_ns
+                self.add(self.device_due_ns, own_bytes)
+            calm_ns = self.device_due_ns - self.changed_ns
+            self.device_due_ns += next(period for since, period in DEVICE_NS if calm_ns >= since)
 
     def add(self, now_ns, own_bytes):
         """The process holds that much. Times rise strictly, as the sampler's do."""

@@ -107,8 +107,7 @@ class Recorder:
         self.pace = Pace(program)
         self.others_before = 0
         self.used = []  # (bytes of the GPU in use, of these this process', the others')
-        self.samples = driver_record.Samples(PID)
-        self.driver_due_ns = 0
+        self.samples = driver_record.Samples(PID, START_NS)
         self.message = ""
 
     def watch(self, machine, number, index, count, refused=None):
@@ -119,8 +118,8 @@ class Recorder:
         self.now_ns += int(self.pace.step_s(number, count) * 1e9 / max(1, count))
         while self.now_ns >= self.next_ns:
             self._look()
-        if self.now_ns >= self.driver_due_ns:
-            self._read_driver()
+        if self.samples.until(self.now_ns, *self._in_use()[:2]):
+            self._count_device()
         if refused is not None:
             self._refused(refused)
 
@@ -133,7 +132,6 @@ class Recorder:
         self.hook["torch"] = self.hook["_load"]("rocmcrash_torch")
         self.hook["torch"]["install"](fake_torch(machine, self.observers, self._spend), self.hook)
         self.next_ns = self.now_ns + 100 * 10**6
-        self._read_driver()
 
     def _look(self):
         sampler = self.hook["torch"]["sampler"]
@@ -145,19 +143,17 @@ class Recorder:
         self.next_ns = self.now_ns + int(sampler.due_s() * 1e9)
         self.now_ns = late
 
-    def _count_device(self):
+    def _in_use(self):
         device = self.machine.device
         own = device.context + device.outside + device.segments
-        self.used.append((device.base + own + device.others, own, device.others))
+        return device.base + own + device.others, own, device.others
 
-    def _read_driver(self):
-        """The driver's count of each process, which the sampler reads each second."""
-        self._count_device()
-        self.samples.add(self.now_ns, self.used[-1][1])
-        self.driver_due_ns = self.now_ns + driver_record.PERIOD_NS
+    def _count_device(self):
+        self.used.append(self._in_use())
 
     def _refused(self, refused):
-        self._read_driver()
+        self._count_device()
+        self.samples.add(self.now_ns, self.used[-1][1])  # the last look
         self.observers[0](0, refused.requested, self.machine.device.total, refused.free)
         self.message = message_of(self.machine, refused)
         error = OutOfMemoryError(self.message)

@@ -10,6 +10,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import cases  # noqa: E402
+import driver_record  # noqa: E402
 import experiment  # noqa: E402
 import hook_record  # noqa: E402
 import families  # noqa: E402,F401
@@ -420,6 +421,18 @@ class KeptBlocks(unittest.TestCase):
         self.assertLess(rows[0][2], 0.25 * rows[-1][2])
 
 
+class Sampler(unittest.TestCase):
+    def test_the_process_is_read_with_a_change_and_each_second(self):
+        """The GPU's counter is read ten times a second until three seconds after its last change."""
+        samples = driver_record.Samples(4711, 0)
+        for until_ms, used, reads in ((250, 100, [0, 0]), (350, 100, []), (450, 130, [400]), (2050, 130, [1000, 2000]),
+                                      (4450, 130, [3000, 4000]), (5450, 140, [5000, 5400])):
+            before = len(samples.records)
+            self.assertEqual(samples.until(until_ms * 10**6, used, used - 40), bool(reads))
+            read_ms = [driver_record.HEADER.unpack_from(record)[3] // 10**6 for record in samples.records[before:]]
+            self.assertEqual(read_ms, reads, until_ms)
+
+
 @unittest.skipIf(JUDGE == "", "JUDGE names no judge_runs")
 class Verdicts(unittest.TestCase):
     def test_the_hook_and_the_collector_read_a_run(self):
@@ -498,6 +511,8 @@ class Verdicts(unittest.TestCase):
             "patches_regridded", 4135517945, 64, 24, 567, 0.495, 2.44, 0.54, "fragmentation"),
         "a leak whose steps have the addresses of the steps before": (
             "moe_router_monitor_from_late", 3565200364, 64, 125, 429, 1.5754759816635509, 2.1052061002633424, 0.46920346682795966, "leak"),
+        "a leak beside PyTorch in a second": (
+            "speech_plans_for_each_length", 977512589, 16, 69, 555, 0.007058016532425846, 0.7095970721893685, 0.17895297811172628, "leak"),
         "a cache that has filled": ("adapters_of_all_ranks", 2384333781, 32, 100, 657, 0.118, 16.4, 0.715, "capacity")}
 
     def test_programs_that_once_got_a_wrong_answer(self):
