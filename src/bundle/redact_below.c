@@ -24,13 +24,14 @@ struct cells {
     const char *text;
     size_t at, to; /* of what is not read yet */
     char sign;     /* between cells */
+    bool words;    /* each word is a cell */
 };
 
 static struct cells cells_of(const char *text, size_t from, size_t to, char sign)
 {
     while (sign == ' ' && from < to && is_around(text[from]))
         from++;
-    return (struct cells){text, from, to, sign};
+    return (struct cells){text, from, to, sign, false};
 }
 
 /* A blank parts cells where two of them or a tab stand. In quotes no sign parts anything. */
@@ -50,7 +51,7 @@ static bool next_cell(struct cells *c, size_t *from, size_t *to)
         return false;
     for (bool quoted = false; at < c->to; at++) {
         quoted ^= text[at] == '"' && c->sign != ' ';
-        if (!quoted && parts(text, at, c->to, c->sign))
+        if (!quoted && (c->words ? text[at] == ' ' : parts(text, at, c->to, c->sign)))
             break;
     }
     *from = c->at;
@@ -265,6 +266,18 @@ static void hide_columns(const struct table *table, const struct redact_text *t,
     }
 }
 
+/* pandas parts headers by one blank and cells by two. Does the first row have a cell for each word of the header, and none
+ * for each of its cells? */
+static bool has_cell_for_each_word(struct cells header, const struct redact_text *t)
+{
+    size_t from = header.to < t->len ? header.to + 1 : t->len;
+    size_t cells = shape_of(header).cells;
+    size_t row = shape_of(cells_of(t->p, from, redact_line_end(t, from), ' ')).cells;
+    header.words = true;
+    size_t words = shape_of(header).cells;
+    return header.sign == ' ' && row > 2 && row != cells && row != cells + 1 && (row == words || row == words + 1);
+}
+
 /* Sets the columns whose headers are among the heads of this line, and have its sign beside them. */
 static void set_columns(struct table *table, const struct redact_span *heads, size_t count, size_t line)
 {
@@ -292,6 +305,7 @@ static size_t hide_below(const struct redact_rule *rule, const struct redact_tex
         return 1;
     }
     struct table table = {rule, cells_of(t->p, line, end, sign_beside(t->p, line, end, heads)), columns, 0};
+    table.header.words = has_cell_for_each_word(table.header, t);
     set_columns(&table, heads, count, line);
     if (is_header(table.header))
         hide_columns(&table, t, out);

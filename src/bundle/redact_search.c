@@ -521,7 +521,12 @@ static int search_folded(struct redactor *r, const struct redact_text *t, bool l
     return e;
 }
 
-/* Secrets only: bytes that are no text look like a name or an address by chance. */
+/* Has it a form that bytes which are no text do not have by chance? They look like a name or an address. */
+static bool is_sure_in_bytes(enum redact_kind kind)
+{
+    return kind == REDACT_SECRET || kind == REDACT_EMAIL || kind == REDACT_HOME;
+}
+
 static int search_dump(struct redactor *r, const struct redact_text *t, bool learning, struct redact_spans *out)
 {
     struct redact_dump dump;
@@ -533,7 +538,7 @@ static int search_dump(struct redactor *r, const struct redact_text *t, bool lea
     e = redact_search_form(r, &fourth, learning, REDACT_FORM_FOLDED, &more);
     for (size_t i = 0; e == 0 && i < more.count; i++) {
         const struct redact_span *span = &more.list[i];
-        if (span->kind != REDACT_SECRET)
+        if (!is_sure_in_bytes(span->kind))
             continue;
         if (!learning)
             redact_dump_place(t, &dump, span, out);

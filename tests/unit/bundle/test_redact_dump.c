@@ -88,6 +88,25 @@ static void test_secret_in_lines(void **state)
     }
 }
 
+/* An address of mail and a home are hidden in the bytes, too. */
+static void test_mail_in_lines(void **state)
+{
+    static const char memory[] = "\1\2from: vera.kettledrum@quern-orsini.example\n/home/kettledrum/run.py\0\3\4\5\6\7";
+    (void)state;
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++) {
+        struct buf text = BUF_INIT;
+        put_dump(&text, &styles[i], memory, sizeof memory);
+        struct redactor *r = new_redactor();
+        RC_AUTO_FREE char *out = redacted(r, buf_str(&text));
+        static const char *const gone[] = {"76 65 72 61", "7665 7261", "0x76\t0x65", "vera", "drum"};
+        for (size_t k = 0; k < sizeof gone / sizeof gone[0]; k++)
+            if (strstr(out, gone[k]) != NULL)
+                fail_msg("%s: '%s' is left:\n%s\nof\n%s", styles[i].name, gone[k], out, buf_str(&text));
+        redactor_free(r);
+        buf_release(&text);
+    }
+}
+
 /* A secret in a dump is learned, and hidden where it stands as text. */
 static void test_learned(void **state)
 {
@@ -112,6 +131,7 @@ static void test_others_stay(void **state)
         "0x7fffffffe0a0:\t0x48\t0x89\t0xe5\t0x0f\t0x1f\t0x40\t0x00\t0xc3\n0x7fffffffe0a8:\t0x55\n",
         "00000000  7f 45 4c 46 02 01 01 40  03 00 00 00 00 00 00 00  |.ELF...@........|\n*\n00000040\n",
         "10 20 30 40 50 60 70 80 90\n12 34 rows\n",
+        "00000000  40 61 40 2e 62 40 01 2e  63 40 64 00 00 00 00 00  |@a@.b@..c@d.....|\n",
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -126,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_secret_in_lines),
+        cmocka_unit_test(test_mail_in_lines),
         cmocka_unit_test(test_learned),
         cmocka_unit_test(test_others_stay),
     };
