@@ -114,6 +114,15 @@ static void mark_word(struct marks *m, const char *letters, size_t len)
     m->other[hash % OTHERS_MAX] = true;
 }
 
+/* "<project1>" stands for a name: redaction wrote the word, not the author. */
+static bool is_pseudonym(const char *text, size_t len, size_t begin, size_t end)
+{
+    size_t at = end;
+    while (at < len && isdigit((unsigned char)text[at]) != 0)
+        at++;
+    return begin > 0 && text[begin - 1] == '<' && at > end && at < len && text[at] == '>';
+}
+
 /* A word has 2 to LETTERS_MAX letters; what is longer or shorter is skipped. `pair` holds the word before, "_", and this one. */
 static void mark_words(struct marks *m, const char *text, size_t len)
 {
@@ -121,11 +130,11 @@ static void mark_words(struct marks *m, const char *text, size_t len)
     size_t before = 0;
     for (size_t at = 0; at < len; at++) {
         char *letters = pair + (before > 0 ? before + 1 : 0);
-        size_t n = 0;
+        size_t n = 0, begin = at;
         for (; at < len && isalpha((unsigned char)text[at]) != 0; at++, n++)
             if (n < LETTERS_MAX)
                 letters[n] = (char)tolower((unsigned char)text[at]);
-        if (n < 2 || n > LETTERS_MAX)
+        if (n < 2 || n > LETTERS_MAX || is_pseudonym(text, len, begin, at))
             continue;
         mark_word(m, letters, n);
         if (before > 0)

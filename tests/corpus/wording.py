@@ -64,7 +64,7 @@ def load(path):
 def words_of(report):
     found = set()
     for key in ("stderr", "dmesg", "smi"):
-        words = [w.lower() for w in re.findall(r"(?a:(?<![A-Za-z])[A-Za-z]{2,24}(?![A-Za-z]))", report.get(key) or "")]
+        words = [w.lower() for w in re.findall(r"(?a:(?<![A-Za-z])(?!(?<=<)[A-Za-z]+\d+>)[A-Za-z]{2,24}(?![A-Za-z]))", report.get(key) or "")]
         found.update(words, map("_".join, zip(words, words[1:])))
     return found
 

@@ -121,6 +121,20 @@ static void unknown_words_are_counted(void **state)
     assert_true(known_percent_of(hangs, "gpu qwyx Qwyx QWYX vrzt") == known_percent_of(hangs, "gpu qwyx vrzt"));
 }
 
+/* Redaction must not change what the words say. */
+static void pseudonyms_are_no_words(void **state)
+{
+    (void)state;
+    struct facts *bare = read_texts(hangs, NULL);
+    struct facts *redacted = read_texts(hangs, "<leak1> <growth12>");
+    struct facts *words = read_texts(hangs, "<leak> growth12>");
+    assert_true(percent_of(bare) == percent_of(redacted));
+    assert_true(percent_of(bare) != percent_of(words));
+    facts_free(bare);
+    facts_free(redacted);
+    facts_free(words);
+}
+
 static void few_words_say_nothing(void **state)
 {
     (void)state;
@@ -162,7 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_the_class_and_its_words), cmocka_unit_test(the_classes_that_words_leave_open), cmocka_unit_test(case_and_repetition_do_not_count),
-        cmocka_unit_test(texts_count_together),          cmocka_unit_test(unknown_words_are_counted),     cmocka_unit_test(few_words_say_nothing),
+        cmocka_unit_test(texts_count_together),          cmocka_unit_test(unknown_words_are_counted),     cmocka_unit_test(pseudonyms_are_no_words), cmocka_unit_test(few_words_say_nothing),
         cmocka_unit_test(a_long_log_is_no_report),       cmocka_unit_test(bytes_that_are_no_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
