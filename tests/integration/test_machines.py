@@ -82,7 +82,7 @@ class RecordedMachines(Quick):
         known = {f"gpu.{i}.{name}" for i in range(len(gpus)) for name in (*STATICS, *COUNTERS)}
         known |= {f"gpu.{i}.{name}" for i in range(len(gpus))
                   for name in ("partition", "large_bar", "driver_version", "others_kfd_vram_bytes")}
-        known |= {"gpu.count", "gpu.present"}
+        known |= {"gpu.count", "gpu.present"} | (set() if gpus else {"gpu.none_why"})
         for index in range(len(gpus)):  # a recorded machine has no /dev
             name = f"gpu.{index}.render_access"
             known.add(name)
