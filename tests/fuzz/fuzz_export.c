@@ -56,6 +56,11 @@ void options_help(const struct option_def *defs)
     (void)defs;
 }
 
+void help_text(const char *text)
+{
+    (void)text;
+}
+
 void verb_complain(const char *what, const struct rc_err *err)
 {
     (void)what, (void)err;
