@@ -64,7 +64,7 @@ size_t wrap_piece(const char *text, size_t room)
     }
 }
 
-/* Behind the last gap of two blanks that leaves half of the width for the text. */
+/* The column behind the last gap of two blanks, if it leaves half of the width for the text; else 0. */
 static size_t last_column(const char *text, size_t lead, unsigned columns)
 {
     size_t found = 0;

@@ -199,7 +199,7 @@ static void print_campaign(const struct facts *facts, const struct verdict *verd
     buf_release(&run);
 }
 
-/* Nobody knows that a program failed at all if there is a text alone, and no run. */
+/* A text alone, without a run, does not show that a program failed. */
 static bool tells_of_nothing(const struct facts *facts, const struct verdict *verdict)
 {
     static const char *const of_a_failure[] = {"run.", "target.", "msg.", "kmsg.", "oom.", "stack.", "report.", "snap."};

@@ -255,7 +255,7 @@ static int add(struct comparison *c, const struct diff_group *group, const char 
     return item->name != NULL && item->a != NULL && item->b != NULL ? 0 : -ENOMEM;
 }
 
-/* Behind the same pseudonym of two bundles may be two names. */
+/* Two bundles may use one pseudonym for two names. */
 static void note_renamed(struct diff_result *result, const struct fact *f)
 {
     if (result->renamed++ < RENAMED_SHOWN)
