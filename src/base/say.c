@@ -58,9 +58,11 @@ static void put_wrapped(FILE *to, const char *text, unsigned columns)
     }
 }
 
-/* `made`: what vsnprintf() returned. `columns` 0: the line is not broken. */
-static int put_line(FILE *to, unsigned columns, char text[SAY_LINE_BYTES], int made)
+/* `columns` 0: the line is not broken. */
+static int put_form(FILE *to, unsigned columns, const char *form, va_list arguments)
 {
+    char text[SAY_LINE_BYTES];
+    int made = vsnprintf(text, sizeof text, form, arguments);
     if (made < 0)
         return -EIO;
     if (made >= SAY_LINE_BYTES)
@@ -74,22 +76,20 @@ static int put_line(FILE *to, unsigned columns, char text[SAY_LINE_BYTES], int m
 
 int say_line(FILE *to, const char *form, ...)
 {
-    char text[SAY_LINE_BYTES];
     va_list arguments;
     va_start(arguments, form);
-    int made = vsnprintf(text, sizeof text, form, arguments);
+    int r = put_form(to, wrap_columns(fileno(to)), form, arguments);
     va_end(arguments);
-    return put_line(to, wrap_columns(fileno(to)), text, made);
+    return r;
 }
 
 int say_whole(FILE *to, const char *form, ...)
 {
-    char text[SAY_LINE_BYTES];
     va_list arguments;
     va_start(arguments, form);
-    int made = vsnprintf(text, sizeof text, form, arguments);
+    int r = put_form(to, 0, form, arguments);
     va_end(arguments);
-    return put_line(to, 0, text, made);
+    return r;
 }
 
 int say_text(FILE *to, const char *text)
