@@ -5,9 +5,22 @@
 #include <string.h>
 
 static const char *const classes[PRIOR_CLASSES] = {
-    "capacity",      "fragmentation", "leak",           "sdma",       "gtt-limit", "held-by-other",
-    "host-oom",      "page-fault",    "gpu-hang",       "hw-ras",     "arch-mismatch",
-    "no-device",     "resource-limit", "collective",    "version-mismatch", "app-bug",
+    [PRIOR_CAPACITY] = "capacity",
+    [PRIOR_FRAGMENTATION] = "fragmentation",
+    [PRIOR_LEAK] = "leak",
+    [PRIOR_SDMA] = "sdma",
+    [PRIOR_GTT_LIMIT] = "gtt-limit",
+    [PRIOR_HELD_BY_OTHER] = "held-by-other",
+    [PRIOR_HOST_OOM] = "host-oom",
+    [PRIOR_PAGE_FAULT] = "page-fault",
+    [PRIOR_GPU_HANG] = "gpu-hang",
+    [PRIOR_HW_RAS] = "hw-ras",
+    [PRIOR_ARCH_MISMATCH] = "arch-mismatch",
+    [PRIOR_NO_DEVICE] = "no-device",
+    [PRIOR_RESOURCE_LIMIT] = "resource-limit",
+    [PRIOR_COLLECTIVE] = "collective",
+    [PRIOR_VERSION_MISMATCH] = "version-mismatch",
+    [PRIOR_APP_BUG] = "app-bug",
 };
 
 const char *prior_class(size_t index)

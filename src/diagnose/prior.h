@@ -8,7 +8,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PRIOR_CLASSES 16
+enum {
+    PRIOR_CAPACITY,
+    PRIOR_FRAGMENTATION,
+    PRIOR_LEAK,
+    PRIOR_SDMA,
+    PRIOR_GTT_LIMIT,
+    PRIOR_HELD_BY_OTHER,
+    PRIOR_HOST_OOM,
+    PRIOR_PAGE_FAULT,
+    PRIOR_GPU_HANG,
+    PRIOR_HW_RAS,
+    PRIOR_ARCH_MISMATCH,
+    PRIOR_NO_DEVICE,
+    PRIOR_RESOURCE_LIMIT,
+    PRIOR_COLLECTIVE,
+    PRIOR_VERSION_MISMATCH,
+    PRIOR_APP_BUG,
+    PRIOR_CLASSES
+};
 
 struct prior {
     float weight[PRIOR_CLASSES]; /* in the order of prior_class() */

@@ -128,7 +128,7 @@ static bool is_code_line(struct text line)
 
 static void add_hit(struct reader *r, const struct line *l, const struct code *code)
 {
-    if (code->reason.len > 0)
+    if (code->prior == NULL)
         return;
     r->all++;
     for (size_t i = 0; i < r->count; i++)
@@ -365,8 +365,8 @@ static void read_line(struct reader *r, struct text text)
 
 static bool says_enough(const struct code *code)
 {
-    int best = prior_best(&code->prior, -1);
-    return best >= 0 && code->prior.weight[best] > SAYS_ENOUGH;
+    int best = prior_best(code->prior, -1);
+    return best >= 0 && code->prior->weight[best] > SAYS_ENOUGH;
 }
 
 static void emit(const struct scan *s, const struct reader *r)
@@ -376,7 +376,7 @@ static void emit(const struct scan *s, const struct reader *r)
     struct scan at = *s;
     at.line = first->line;
     for (size_t i = 0; i < r->count; i++)
-        prior_add(&sum, &r->hits[i].code->prior, i == 0 ? 1.0F : OTHERS_COUNT);
+        prior_add(&sum, r->hits[i].code->prior, i == 0 ? 1.0F : OTHERS_COUNT);
     const struct prior *call = first->call.len > 0 ? vocabulary_call(first->call) : NULL;
     if (call != NULL)
         prior_add(&sum, call, says_enough(first->code) ? CALL_COUNTS : 1.0F);

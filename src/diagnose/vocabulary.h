@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Closed vocabularies: the error codes of runtimes, libraries, frameworks and systems, by name, number
- * and string, from any program (templates/vocabulary.tsv). Pure; not thread-safe (the table is built
- * on first use).
+ * and string, from any program (templates/vocabulary.tsv). Pure.
  */
 #ifndef DIAGNOSE_VOCABULARY_H
 #define DIAGNOSE_VOCABULARY_H
@@ -20,8 +19,7 @@ struct code {
     struct text domain, name, strings; /* strings: "a b c|d e", with '~' before common words */
     bool has_number;
     int64_t number;
-    struct prior prior;
-    struct text reason; /* why it is evidence for no class; empty: it is evidence */
+    const struct prior *prior; /* NULL: evidence for no class; the table says why */
 };
 
 enum word_kind { WORD_NONE, WORD_CODE, WORD_BARE, WORD_DOMAIN };
