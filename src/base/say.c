@@ -11,38 +11,33 @@
 #include "base/utf8.h"
 #include "base/wrap.h"
 
-#define CHUNK_BYTES 1024
-
-/* Bytes of the text at p that may be shown unchanged; 0 = none, and *ret_bad bytes must be
- * escaped. */
+/* Bytes from p on that may be shown unchanged; *ret_bad bytes behind them must be escaped. */
 static size_t shown_bytes(const unsigned char *p, size_t left, bool keeps_lines, size_t *ret_bad)
 {
-    uint32_t point = 0;
-    size_t n = utf8_decode(p, left, &point);
-    if (n > 0 && (!utf8_is_hidden(point) || (keeps_lines && (point == '\n' || point == '\t'))))
-        return n;
-    *ret_bad = n > 0 ? n : 1;
-    return 0;
+    size_t shown = 0;
+    *ret_bad = 0;
+    while (shown < left && *ret_bad == 0) {
+        uint32_t point = 0;
+        size_t n = utf8_decode(p + shown, left - shown, &point);
+        bool hidden = n == 0 || (utf8_is_hidden(point) && !(keeps_lines && (point == '\n' || point == '\t')));
+        if (hidden)
+            *ret_bad = n > 0 ? n : 1;
+        else
+            shown += n;
+    }
+    return shown;
 }
 
 static void put_escaped(FILE *to, const char *text, size_t len)
 {
-    char out[CHUNK_BYTES];
-    size_t used = 0;
     for (size_t i = 0; i < len;) {
         size_t bad = 0;
         size_t n = shown_bytes((const unsigned char *)text + i, len - i, false, &bad);
-        if (used + 16 > sizeof out) {
-            (void)fwrite(out, 1, used, to);
-            used = 0;
-        }
-        memcpy(out + used, text + i, n);
-        used += n;
+        (void)fwrite(text + i, 1, n, to);
         for (size_t k = 0; k < bad; k++)
-            used += (size_t)snprintf(out + used, 5, "\\x%02x", (unsigned char)text[i + k]);
+            (void)fprintf(to, "\\x%02x", (unsigned char)text[i + n + k]);
         i += n + bad;
     }
-    (void)fwrite(out, 1, used, to);
 }
 
 static void put_wrapped(FILE *to, const char *text, unsigned columns)
@@ -120,7 +115,7 @@ int say_json(FILE *to, const char *json)
         size_t n = shown_bytes(p, left, true, &bad);
         (void)fwrite(p, 1, n, to);
         if (bad > 0) {
-            (void)utf8_decode(p, left, &point);
+            (void)utf8_decode(p + n, left - n, &point);
             put_point(to, point);
         }
         p += n + bad;
@@ -136,7 +131,7 @@ static void clean(struct buf *out, const char *text, size_t len, bool keeps_line
         size_t n = shown_bytes((const unsigned char *)text + i, len - i, keeps_lines, &bad);
         buf_append(out, text + i, n);
         for (size_t k = 0; k < bad; k++)
-            buf_printf(out, "\\x%02x", (unsigned char)text[i + k]);
+            buf_printf(out, "\\x%02x", (unsigned char)text[i + n + k]);
         i += n + bad;
     }
 }

@@ -49,6 +49,8 @@ bool utf8_is_hidden(uint32_t point)
                   {0x115f, 0x1160},  {0x17b4, 0x17b5},   {0x180e, 0x180e},   {0x200b, 0x200f},
                   {0x2028, 0x202e},  {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfeff, 0xfeff},
                   {0xffa0, 0xffa0},  {0xfff9, 0xfffb},   {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+    if (point >= 0x20 && point < 0x7f)
+        return false;
     for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
         if (point >= hidden[i].from && point <= hidden[i].to)
             return true;

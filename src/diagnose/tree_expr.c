@@ -114,6 +114,8 @@ static size_t word_length(const char *s)
 static bool take_word(struct parser *p, const char *word)
 {
     skip_space(p);
+    if (*p->at != *word) /* nearly always */
+        return false;
     size_t n = strlen(word);
     if (word_length(p->at) != n || strncmp(p->at, word, n) != 0)
         return false;
@@ -124,6 +126,8 @@ static bool take_word(struct parser *p, const char *word)
 static bool take_sign(struct parser *p, const char *sign)
 {
     skip_space(p);
+    if (*p->at != *sign)
+        return false;
     size_t n = strlen(sign);
     if (strncmp(p->at, sign, n) != 0)
         return false;
