@@ -32,7 +32,7 @@ static bool lost_in_part(const struct run_info *info, char *text, size_t size)
     add_part(text, size, "busy processes were let go", info->processes_released_busy);
     add_part(text, size, "failures found no room", info->impacts_dropped);
     add_part(text, size, "programs with a sanitizer were left alone", info->processes_sanitized);
-    add_part(text, size, "programs that look for a tracer were left alone", info->processes_wary);
+    add_part(text, size, "programs that look for a tracer or call ptrace(2) were left alone", info->processes_wary);
     add_part(text, size, "the tracer did not answer and was ended", info->watchdog_kills);
     if (info->children_late)
         (void)snprintf(text + strlen(text), size - strlen(text),

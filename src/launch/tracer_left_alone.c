@@ -211,21 +211,22 @@ static const struct seen *look_at_program(pid_t pid)
         .inode = st.st_ino,
         .changed_s = st.st_ctim.tv_sec,
         .looks_for_tracer = constants_have(fd, has_tracer_field, CONSTANTS_MAX),
-        .names_ptrace = tracer.eager && file_names_ptrace(fd), /* asked for then only */
+        .names_ptrace = file_names_ptrace(fd),
     };
     return seen;
 }
 
 /* Test programs (doctest, Catch2) that find a tracer in /proc/self/status take it for a debugger: a failed check stops
- * them with int3, and where no debugger answers that is their end. Our own programs leave tracing to the outer one. */
+ * them with int3, and where no debugger answers that is their end. PTRACE_TRACEME fails where somebody traces the program
+ * already, and programs that protect themselves then end. Our own programs leave tracing to the outer one. */
 static bool is_wary(pid_t pid)
 {
     char name[32];
     const struct seen *seen = look_at_program(pid);
-    if (seen == NULL || !seen->looks_for_tracer || (name_of(pid, name, sizeof name) && strncmp(name, "rocmcrash", 9) == 0))
+    if (seen == NULL || !(seen->looks_for_tracer || seen->names_ptrace) || (name_of(pid, name, sizeof name) && strncmp(name, "rocmcrash", 9) == 0))
         return false;
     tracer.shared->processes_wary++;
-    shared_event(tracer.shared, "tracer", "pid %d looks for a tracer: not traced", (int)pid);
+    shared_event(tracer.shared, "tracer", "pid %d looks for a tracer or calls ptrace: not traced", (int)pid);
     return true;
 }
 

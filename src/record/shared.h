@@ -250,7 +250,7 @@ struct shared {
     _Atomic int32_t trace_errno;       /* why SEIZE was refused */
     _Atomic uint32_t processes_seen, processes_traced, processes_released_busy;
     _Atomic uint32_t processes_sanitized; /* left alone: LeakSanitizer traces its own process */
-    _Atomic uint32_t processes_wary;      /* left alone: they look for a tracer */
+    _Atomic uint32_t processes_wary;      /* left alone: they look for a tracer, or call ptrace(2) */
     _Atomic uint32_t children_late;    /* 1 = tracing became late: many short processes, or a program that traces others */
     _Atomic uint64_t held_since_ns;    /* since when a tracee is held, 0 = none; for the watchdog */
     _Atomic uint32_t held_budget_ms;   /* how long it may be held */

@@ -320,12 +320,20 @@ class Unusual(programs.Traced):
                     said = re.findall("^rocmcrash: bundle: (.*)$", done.stderr, re.M)
                     self.assertEqual(len(said), 1)
                     if mode == "eager" or not argv:
-                        self.assertIn("look for a tracer were left alone (1)", support.Bundle(said[0]).value("run.trace_lost"))
+                        self.assertIn("look for a tracer or call ptrace(2) were left alone (1)", support.Bundle(said[0]).value("run.trace_lost"))
+
+    def test_a_program_that_protects_itself(self):
+        """PTRACE_TRACEME fails where somebody traces the program already."""
+        for mode in ("late", "eager"):
+            for argv in ([], [self.shell(), "-c", '"$@"; exit $?', "sh"]):
+                with self.subTest(mode=mode, argv=argv):
+                    done = self.run_it(*argv, programs.compiled("tracing_program"), "myself", options=["--trace=" + mode])
+                    self.assertEqual(done.status, 3)
 
     def test_a_target_that_holds_the_tracer(self):
         """It traces and stops what traces it: it goes on without a tracer, and ends as it would alone."""
         with Attacks("our processes held by ptrace") as attacks, attacks.one("tracer"):
-            process, reader = self.interactive(programs.compiled("tracing_program"), "parent", options=["--always"])
+            process, reader = self.interactive(programs.compiled("tracing_program", "-DBY_SYSCALL"), "parent", options=["--always"])
             done = self.rest(process, reader)
             if done.status == 77:
                 self.skipTest("may not trace its parent here")
@@ -336,7 +344,7 @@ class Unusual(programs.Traced):
         """The tracer waits for the target, and the target for the tracer. The recorder, which we trace ourselves, ends that."""
         with Attacks("our processes held by ptrace") as attacks, attacks.one("all"):
             process, reader = self.interactive(self.shell(), "-c", 'ulimit -c 0; exec "$@"', "sh",
-                                               programs.compiled("tracing_program"), "all", options=["--always"])
+                                               programs.compiled("tracing_program", "-DBY_SYSCALL"), "all", options=["--always"])
             done = self.rest(process, reader)
             if done.status == 77:
                 self.skipTest("may not trace its parent here")

@@ -12,6 +12,8 @@
 #ifdef AS_IN_GO
 /* The number is the argument of a function that makes any system call; the program has the names of its functions. */
 const char function_name[] = "syscall.ptrace";
+#endif
+#if defined(AS_IN_GO) || defined(BY_SYSCALL)
 #define ptrace(...) syscall(SYS_ptrace, __VA_ARGS__)
 #endif
 
@@ -81,5 +83,7 @@ int main(int argc, char *argv[])
     const char *whom = argc > 1 ? argv[1] : "child";
     if (strcmp(whom, "all") == 0)
         return hold_all();
+    if (strcmp(whom, "myself") == 0)
+        return ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 ? 3 : 9;
     return strcmp(whom, "parent") == 0 ? hold_parent() : trace_child();
 }
