@@ -73,10 +73,11 @@ def generator(registry, family, intent="", weight=1):
 
 
 def make_programs(generators, count, seed):
-    """The same programs for the same seed; every generator in its turn, by weight."""
+    """The same programs for the same seed; every generator in its turn, by weight. If there are fewer programs than turns, they
+    are taken from all families, not from the first ones."""
     turns = [g for g in generators for _ in range(g.weight)]
     for i in range(count):
-        chosen = turns[i % len(turns)]
+        chosen = turns[i * max(count, len(turns)) // count % len(turns)]
         yield program_from(chosen, zlib.crc32(f"{seed}.{i}.{chosen.family}.{chosen.name}".encode()))
 
 

@@ -252,6 +252,10 @@ class Truth(unittest.TestCase):
                 for _ in range(6):
                     self.assertEqual(next(first, None), next(again, None), program.name)
 
+    def test_few_programs_are_of_all_families(self):
+        drawn = {program.generator.family for program in make_programs(UNSEEN, 150, 7)}
+        self.assertEqual(drawn, {g.family for g in UNSEEN})
+
     def test_without_its_growth_a_program_never_needs_more(self):
         for program in make_programs([g for g in SEEN + UNSEEN if g.intent == "leak"], 12, 3):
             grown = experiment.run(program, experiment.Change(ideal=True), steps_max=12)
