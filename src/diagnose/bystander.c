@@ -7,7 +7,9 @@
 #include "diagnose/fact.h"
 #include "diagnose/kernel_lines.h"
 
-bool bystander_is_kernel(struct text line)
+#define PROMPT_MAX 80 /* bytes of a name, a host and a folder */
+
+static bool is_kernel(struct text line)
 {
     return klog_stamp(line) >= 0 || klog_date(line) >= 0 || text_has(line, "kernel: ") || text_has(line, "amdgpu") ||
            text_has(line, "NVRM: ");
@@ -26,10 +28,14 @@ static bool has_word(struct text line, const char *word)
     return false;
 }
 
-/* "$ python train.py": it shows which program is meant. */
-static bool is_command(struct text line)
+bool bystander_is_command(struct text line)
 {
-    return text_starts(line, "$ ") || text_starts(line, "# ") || text_starts(line, "> ");
+    static const char *const ends[] = {"$ ", "# ", "> ", "% "};
+    struct text prompt;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (text_before(line, ends[i], &prompt) && prompt.len < PROMPT_MAX && prompt.len + 2 < line.len)
+            return (prompt.len == 0 && i == 0) || text_has(prompt, "@") || text_starts(prompt, "PS ");
+    return false;
 }
 
 /* The text shows its program, and it is not this process. */
@@ -38,11 +44,11 @@ static bool is_strange(struct text all, const char *name, bool is_python)
     bool shown = is_python;
     struct text rest = all, line;
     while (text_next_line(&rest, &line)) {
-        if (bystander_is_kernel(line))
+        if (is_kernel(line))
             continue;
         if (has_word(line, name))
             return false;
-        shown |= is_command(line);
+        shown |= bystander_is_command(line);
     }
     return shown;
 }

@@ -17,7 +17,7 @@ struct facts;
  * Python. */
 bool bystander_doubt(struct facts *facts, size_t from, struct text all, bool is_python);
 
-/* The line looks like a record of the kernel. */
-bool bystander_is_kernel(struct text line);
+/* Somebody starts a program in a shell: "$ python train.py", "me@host:~$ make". */
+bool bystander_is_command(struct text line);
 
 #endif

@@ -139,11 +139,10 @@ static void add_says(struct facts *facts, const struct tree *tree, const bool *h
     buf_release(&text);
 }
 
-/* Lines that were survived, or are of another time, process or person. */
+/* Lines after which the program went on, or that are of another time. */
 static bool rests_on_survived(const struct eval *ev)
 {
-    static const char *const marks[] = {FACT_MARK_SURVIVED,  FACT_MARK_ENDED_WELL,
-                                        FACT_MARK_BYSTANDER, FACT_MARK_LONG_BEFORE, FACT_MARK_OTHERS_ERROR};
+    static const char *const marks[] = {FACT_MARK_WENT_ON, FACT_MARK_ENDED_WELL, FACT_MARK_BYSTANDER, FACT_MARK_LONG_BEFORE};
     for (size_t i = 0; i < ev->used_count; i++)
         for (size_t k = 0; k < sizeof marks / sizeof marks[0]; k++)
             if (fact_has_mark(ev->used[i], marks[k]))

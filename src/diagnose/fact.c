@@ -259,9 +259,8 @@ bool fact_has_mark(const struct fact *fact, const char *mark)
 
 const char *fact_mark_of_doubt(const struct fact *fact)
 {
-    static const char *const marks[] = {FACT_MARK_PERHAPS_OTHERS, FACT_MARK_ONE_OF_RANKS, FACT_MARK_SURVIVED,
-                                        FACT_MARK_OTHERS_ERROR, FACT_MARK_ENDED_WELL,   FACT_MARK_WENT_ON,      FACT_MARK_FOLLOWED,
-                                        FACT_MARK_HANDLED,    FACT_MARK_QUOTED, FACT_MARK_BYSTANDER,      FACT_MARK_LONG_BEFORE};
+    static const char *const marks[] = {FACT_MARK_PERHAPS_OTHERS, FACT_MARK_ONE_OF_RANKS, FACT_MARK_ENDED_WELL,
+                                        FACT_MARK_WENT_ON,        FACT_MARK_HANDLED, FACT_MARK_FOLLOWED, FACT_MARK_QUOTED, FACT_MARK_BYSTANDER,       FACT_MARK_LONG_BEFORE};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         if (fact_has_mark(fact, marks[i]))
             return marks[i];

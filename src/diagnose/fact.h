@@ -75,12 +75,10 @@ int facts_set_missing(struct facts *, const char *name, enum fact_when, enum fac
 #define FACT_MARK_ONE_OF_RANKS "of one of the ranks"          /* rank_lines.h: RANK_LINES_BELOW */
 #define FACT_MARK_PERHAPS_OTHERS "perhaps of another rank"    /* RANK_LINES_SHARED */
 
-#define FACT_MARK_SURVIVED "survived"                          /* survived.h */
-#define FACT_MARK_WENT_ON "the program went on"
+#define FACT_MARK_WENT_ON "the program went on" /* survived.h */
 #define FACT_MARK_ENDED_WELL "the program ended well"
-#define FACT_MARK_OTHERS_ERROR "of what another process did"
-#define FACT_MARK_FOLLOWED "another error followed"
 #define FACT_MARK_HANDLED "handled by its own words"
+#define FACT_MARK_FOLLOWED "another error followed"
 #define FACT_MARK_QUOTED "quoted in a sentence"
 #define FACT_MARK_BYSTANDER "of another process" /* bystander.h */
 #define FACT_MARK_LONG_BEFORE "a day or more before the end of the log" /* kernel_lines.c */

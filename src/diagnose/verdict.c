@@ -170,13 +170,11 @@ static const struct doubt {
 } doubts[] = {
     {FACT_MARK_PERHAPS_OTHERS, 2, 2, "another rank may have written the lines: they are not marked, and ranks share the file", NO_NODE},
     {FACT_MARK_ONE_OF_RANKS, 1, 2, "more than one rank failed, and the lines are not marked with the one that wrote them", NO_NODE},
-    {FACT_MARK_SURVIVED, 1, 2, "the program quoted these lines, or went on after them; another error ended it", 0},
-    {FACT_MARK_OTHERS_ERROR, 0, 1, "the program, or another rank of it, ended by an error of its own: these lines are of another process, or come of that error", 0},
     {FACT_MARK_ENDED_WELL, 2, 0, "the program went on after these lines and ended well", 0},
-    {FACT_MARK_WENT_ON, 0, 1, "the program made progress after these lines", NO_NODE},
-    {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself ended it: it may only have quoted these lines, or gone on after them", NO_NODE},
-    {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time", NO_NODE},
-    {FACT_MARK_QUOTED, 0, 1, "the message stands in quotation marks in a sentence: it may only be told of", NO_NODE},
+    {FACT_MARK_WENT_ON, 0, 1, "the program made progress after these lines", 1},
+    {FACT_MARK_HANDLED, 0, 1, "the lines are marked as a warning, or say themselves that the program went on or that it was at another time", 1},
+    {FACT_MARK_QUOTED, 0, 1, "the message stands in quotation marks in a sentence: it may only be told of", 0},
+    {FACT_MARK_FOLLOWED, 0, 1, "an error of the program itself came later: it may only have quoted these lines, or gone on after them", NO_NODE},
     {FACT_MARK_BYSTANDER, 0, 1, "the kernel names another process than the program that failed in this text", 1},
     {FACT_MARK_LONG_BEFORE, 0, 1, "the kernel log goes on for a day or more after these lines, or the machine was started again: they may be of an earlier failure", 1},
     {FACT_MARK_JOINED, 1, 2, "it stands on lines that were repaired because they looked wrapped (joined) or cut (completed)", NO_NODE},
@@ -472,17 +470,12 @@ static bool other_decides(const struct judge *j, size_t at, int least)
     return false;
 }
 
-/* Its lines are survived; or another error came after them, and is surer. */
+/* The program went on after its lines, or they are of another time; and another node is sure enough. */
 static bool steps_back(const struct judge *j, size_t at)
 {
     const struct tree_node *node = &j->tree->node[at];
     const struct doubt *doubt = doubt_of(j, node->test);
-    if (doubt == NULL)
-        return false;
-    if (doubt->yields_to != NO_NODE)
-        return other_decides(j, at, doubt->yields_to);
-    bool earlier = strcmp(doubt->mark, FACT_MARK_FOLLOWED) == 0 || strcmp(doubt->mark, FACT_MARK_WENT_ON) == 0;
-    return earlier && other_decides(j, at, node_confidence(j, node) + 1);
+    return doubt != NULL && doubt->yields_to != NO_NODE && other_decides(j, at, doubt->yields_to);
 }
 
 /* Nothing missing could change a sure answer. A class "unknown" by another node than the last one has its reason. */

@@ -132,8 +132,7 @@ static void test_a_computed_fact_of_joined_lines(void **state)
 
 static void test_a_computed_fact_keeps_each_mark(void **state)
 {
-    static const char *const marks[] = {FACT_MARK_WENT_ON,   FACT_MARK_ENDED_WELL,  FACT_MARK_SURVIVED,
-                                        FACT_MARK_OTHERS_ERROR, FACT_MARK_BYSTANDER, FACT_MARK_LONG_BEFORE, FACT_MARK_HANDLED, FACT_MARK_QUOTED};
+    static const char *const marks[] = {FACT_MARK_WENT_ON, FACT_MARK_ENDED_WELL, FACT_MARK_LONG_BEFORE, FACT_MARK_QUOTED};
     static const char *const inputs[] = {"oom.free_bytes"}, *const again[] = {"f.first"};
     (void)state;
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {

@@ -61,9 +61,6 @@ static void rules_that_are_asked(void **state)
         {"VALUEERROR: x", RULE_NAMES_EXCEPTION, false}, /* the search is of any case, a wording is not */
         {"Traceback (most recent call last):", RULE_TRACEBACK_BEGINS, true},
         {"Traceback (most recent call first):", RULE_TRACEBACK_BEGINS, false},
-        {"Exception ignored in: <function x>", RULE_RAISED_ASIDE, true},
-        {"RuntimeError: HIP error: invalid device function", RULE_NAMES_GPU, true},
-        {"RuntimeError: tensor left on device cpu", RULE_NAMES_GPU, false}, /* "unless" */
         {"the worker died", RULE_TELLS_OF_ANOTHER, true},
         {"the wor ker studied", RULE_TELLS_OF_ANOTHER, false}, /* a word must begin there */
         {"done", RULE_SUCCEEDED, true},
