@@ -101,6 +101,28 @@ const struct wait_thread *waits_find(const struct wait_threads *threads, int tid
     return NULL;
 }
 
+uint64_t waits_used_ns(const struct wait_threads *first, const struct wait_threads *again)
+{
+    uint64_t used_ns = 0;
+    for (size_t i = 0; i < again->count; i++) {
+        const struct wait_thread *before = waits_find(first, again->list[i].tid);
+        uint64_t old = before != NULL ? before->cpu_ns : 0;
+        if (again->list[i].cpu_ns > old)
+            used_ns += again->list[i].cpu_ns - old;
+    }
+    return used_ns;
+}
+
+bool waits_are_at_work(const struct wait_threads *first, const struct wait_threads *again, uint64_t interval_ns)
+{
+    for (size_t i = 0; i < again->count; i++) {
+        const struct wait_thread *before = waits_find(first, again->list[i].tid);
+        if (again->list[i].state == 'R' && before != NULL && before->state == 'R')
+            return true;
+    }
+    return interval_ns > 0 && waits_used_ns(first, again) >= interval_ns / 10;
+}
+
 /* --- what a call waits for --- */
 
 /* "17 pipe:[123]": what descriptor 17 is; "" = not known. */

@@ -51,6 +51,12 @@ struct wait_threads {
 bool waits_parse(const char *text, struct wait_threads *ret);
 const struct wait_thread *waits_find(const struct wait_threads *threads, int tid);
 
+/* Does a thread run, or have they used a tenth of a CPU's time between the looks? A thread that is runnable at both
+ * looks may get little of a busy machine. */
+bool waits_are_at_work(const struct wait_threads *first, const struct wait_threads *again, uint64_t interval_ns);
+/* CPU time of all between the looks. */
+uint64_t waits_used_ns(const struct wait_threads *first, const struct wait_threads *again);
+
 /* `fds` is a list of lines "FD TARGET", "" = not known. */
 enum wait_kind waits_kind(const struct wait_thread *thread, const char *fds);
 /* One lower-case word for a fact: "lock", "gpu", ... */

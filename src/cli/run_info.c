@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fs.h"
 #include "cli/workers.h"
+#include "collectors/waits_subject.h"
 #include "record/run_json_fields.h"
 #include "record/rundir.h"
 
@@ -216,22 +217,6 @@ static int first_failure(const struct run_info *info)
     return ranks > 1 ? (int)workers[0].impact : best;
 }
 
-/* A launcher waits for those that work. -1 = none was copied since. */
-static int subject_since(const struct run_info *info, uint64_t since_ns)
-{
-    int first = -1;
-    for (size_t i = 0; i < info->impact_count; i++) {
-        const struct shared_impact *impact = &info->impacts[i].header;
-        if (impact->kind != IMPACT_SNAPSHOT || impact->time_ns < since_ns)
-            continue;
-        if (impact_record_uses_gpu(&info->impacts[i]))
-            return (int)i;
-        if (first < 0)
-            first = (int)i;
-    }
-    return first;
-}
-
 bool run_info_ended_still(const struct run_info *info)
 {
     return info->still_asked_ns != 0 && info->still_began_ns < info->still_asked_ns &&
@@ -243,8 +228,8 @@ static int process_to_tell_of(const struct run_info *info)
 {
     int failed = first_failure(info);
     if (info->snapshot_wall_ns != 0)
-        return subject_since(info, 0);
-    int still = run_info_ended_still(info) ? subject_since(info, info->still_began_ns) : -1;
+        return waits_subject(info->impacts, info->impact_count, 0);
+    int still = run_info_ended_still(info) ? waits_subject(info->impacts, info->impact_count, info->still_began_ns) : -1;
     bool crashed = failed >= 0 && info->impacts[failed].header.kind == IMPACT_SIGNAL_STOP;
     return still >= 0 && !crashed ? still : failed;
 }

@@ -71,6 +71,12 @@ char *impact_record_text(const struct impact_record *file, enum impact_chunk_typ
     return text;
 }
 
+uint64_t impact_record_arg(const struct impact_record *file, enum impact_chunk_type type)
+{
+    struct impact_view view;
+    return find_chunk(file, type, &view) ? view.chunk->arg : 0;
+}
+
 bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_type type)
 {
     struct impact_view view;

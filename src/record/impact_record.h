@@ -33,6 +33,8 @@ void impact_record_release(struct impact_record *file);
 bool impact_record_next(const struct impact_record *file, size_t *at, struct impact_view *ret);
 /* First chunk of a type as malloc()ed NUL-terminated text; NULL if there is none. */
 char *impact_record_text(const struct impact_record *file, enum impact_chunk_type type);
+/* `arg` of the first chunk of a type; 0 if there is none. */
+uint64_t impact_record_arg(const struct impact_record *file, enum impact_chunk_type type);
 /* Did the cap cut the chunk? */
 bool impact_record_is_cut(const struct impact_record *file, enum impact_chunk_type type);
 /* Lines of the first chunk of a type, including those that the cap left out. -ENOENT: there is no
