@@ -25,7 +25,12 @@ struct frame_line {
     int number;
     char symbol[STACK_NAME_MAX]; /* "" = none */
     char module[STACK_NAME_MAX];
-    char place[2 * STACK_NAME_MAX]; /* "hipMalloc+0x44 (libamdhip64.so.6)", "" = unknown */
+    char place[STACK_PLACE_MAX]; /* "hipMalloc+0x44 (libamdhip64.so.6)", "" = unknown */
+};
+
+/* Of the frames so far: is the place, is the name one of the program's own code? */
+struct stack_found {
+    bool own_place, own_top;
 };
 
 static void copy_part(char *out, const char *from, size_t length)
@@ -90,30 +95,72 @@ static bool is_abort_path(const char *symbol)
     return false;
 }
 
-static bool is_gpu_module(const char *module)
+static bool is_one_of(const char *module, const char *const *names, size_t count)
 {
-    for (size_t i = 0; i < sizeof gpu_modules / sizeof *gpu_modules; i++) {
-        size_t length = strlen(gpu_modules[i]);
-        if (strncmp(module, gpu_modules[i], length) == 0 &&
+    for (size_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(module, names[i], length) == 0 &&
             (module[length] == '.' || module[length] == '-' || module[length] == '\0'))
             return true;
     }
     return false;
 }
 
-static void take_frame(struct stack_summary *summary, const struct frame_line *frame)
+/* Every program stands in these when it aborts, copies or waits. */
+static bool is_runtime_module(const char *module)
+{
+    static const char *const names[] = {"libc", "libm", "libpthread", "libstdc++", "libgcc_s", "libc++", "libc++abi", "ld",
+                                        "ld-linux", "ld-musl", "linux-vdso", "[vdso]", "libasan", "libtsan", "libubsan"};
+    return is_one_of(module, names, sizeof names / sizeof *names);
+}
+
+/* Of std:: and __gnu_cxx:: (the C++ ABI's mangling, 5.1.10): a template of the library is in the program's own file. */
+static bool is_of_cxx_library(const char *symbol)
+{
+    static const char *const begins[] = {"_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_ZSt"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(symbol, begins[i], strlen(begins[i])) == 0)
+            return true;
+    if (strncmp(symbol, "_ZN", 3) != 0)
+        return false;
+    symbol += 3;
+    symbol += *symbol == 'K';
+    return symbol[0] == 'S' && symbol[1] != '\0' && strchr("tabsiod", symbol[1]) != NULL;
+}
+
+static bool is_own(const struct frame_line *frame)
+{
+    return frame->module[0] != '\0' && !is_runtime_module(frame->module) && !is_of_cxx_library(frame->symbol) &&
+           !is_abort_path(frame->symbol);
+}
+
+static bool is_gpu_module(const char *module)
+{
+    return is_one_of(module, gpu_modules, sizeof gpu_modules / sizeof *gpu_modules);
+}
+
+/* A frame of the program's own code takes the place of one of the C and C++ libraries. */
+static void take_place(struct stack_summary *summary, const struct frame_line *frame, struct stack_found *found)
+{
+    bool own = is_own(frame);
+    if (!found->own_place && (own || summary->place[0] == '\0')) {
+        memcpy(summary->place, frame->place, sizeof summary->place);
+        summary->place_frame = frame->number;
+        found->own_place = own;
+    }
+    if (frame->symbol[0] != '\0' && !found->own_top && (own || summary->top[0] == '\0')) {
+        copy_part(summary->top, frame->symbol, strlen(frame->symbol));
+        summary->top_frame = frame->number;
+        found->own_top = own;
+    }
+}
+
+static void take_frame(struct stack_summary *summary, const struct frame_line *frame, struct stack_found *found)
 {
     if (frame->number == 0 && frame->module[0] != '\0')
         copy_part(summary->module, frame->module, strlen(frame->module));
-    if (summary->place[0] == '\0' && !is_abort_path(frame->symbol)) {
-        memcpy(summary->place, frame->place, sizeof summary->place);
-        summary->place_frame = frame->number;
-    }
-    bool plain = frame->symbol[0] != '\0' && !is_abort_path(frame->symbol);
-    if (summary->top[0] == '\0' && plain) {
-        copy_part(summary->top, frame->symbol, strlen(frame->symbol));
-        summary->top_frame = frame->number;
-    }
+    if (!is_abort_path(frame->symbol))
+        take_place(summary, frame, found);
     if (summary->gpu_module[0] == '\0' && is_gpu_module(frame->module)) {
         copy_part(summary->gpu_module, frame->module, strlen(frame->module));
         summary->gpu_frame = frame->number;
@@ -139,9 +186,10 @@ bool stack_text_summary(const char *text, struct stack_summary *ret)
     *ret = (struct stack_summary){.top_frame = -1};
     const char *at = strstr(text, "(faulting): ");
     struct frame_line frame;
+    struct stack_found found = {false, false};
     bool any = false;
     for (; next_frame(&at, &frame); any = true)
-        take_frame(ret, &frame);
+        take_frame(ret, &frame, &found);
     return any;
 }
 
@@ -157,6 +205,21 @@ bool stack_text_frames(const char *text, char *out, size_t size)
             continue;
         const char *symbol = frame.symbol[0] != '\0' ? frame.symbol : "?";
         n += (size_t)snprintf(out + n, size - n, "%s%s (%s)", n > 0 ? " < " : "", symbol, frame.module);
+    }
+    return out[0] != '\0';
+}
+
+bool stack_text_own_place(const char *text, char *out, size_t size, int *ret_frame)
+{
+    const char *at = strstr(text, "\nThread ");
+    struct frame_line frame;
+    at = at != NULL ? at + 1 : NULL;
+    out[0] = '\0';
+    while (out[0] == '\0' && next_frame(&at, &frame)) {
+        if (is_own(&frame) && frame.symbol[0] != '\0') {
+            (void)snprintf(out, size, "%s", frame.place);
+            *ret_frame = frame.number;
+        }
     }
     return out[0] != '\0';
 }

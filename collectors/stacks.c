@@ -70,12 +70,18 @@ static void set_facts(struct stacks_run *run, const char *text, unsigned index)
 static void set_live_fact(struct stacks_run *run, const char *text, unsigned index)
 {
     char frames[1024];
+    char place[STACK_PLACE_MAX];
     char source[64];
+    int frame;
     if (run->facts_set || !stack_text_frames(text, frames, sizeof frames))
         return;
     run->facts_set = true;
     (void)snprintf(source, sizeof source, "stacks.%u.txt, main thread", index);
     collect_text(run->out, "snap.native_stack", FACT_IMPACT, frames, source);
+    if (!stack_text_own_place(text, place, sizeof place, &frame))
+        return;
+    (void)snprintf(source, sizeof source, "stacks/stacks.%u.txt, frame #%d", index, frame);
+    collect_text(run->out, "snap.native_place", FACT_IMPACT, place, source);
 }
 
 static void explain(struct stacks_run *run, unsigned index, int status, const struct rc_err *err)

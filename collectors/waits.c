@@ -18,6 +18,7 @@
 
 #define TEXT_MAX ((size_t)1 << 20)
 #define PYTHON_FRAMES 8 /* of the main thread, for a fact */
+#define PYTHON_PLACES 4 /* of all threads */
 
 /* One process of the snapshot; texts are owned. */
 struct process {
@@ -33,6 +34,7 @@ struct waits_run {
     struct process list[SHARED_IMPACTS_MAX];
     unsigned numbers[SHARED_IMPACTS_MAX]; /* of impact.N */
     size_t count;
+    int64_t subject_pid;
 };
 
 static const char *text_of(const char *text)
@@ -41,15 +43,6 @@ static const char *text_of(const char *text)
 }
 
 /* --- reading --- */
-
-static uint64_t chunk_time(const struct impact_record *record, enum impact_chunk_type type)
-{
-    struct impact_view view;
-    for (size_t at = 0; impact_record_next(record, &at, &view);)
-        if (view.chunk->type == (uint32_t)type)
-            return view.chunk->arg;
-    return 0;
-}
 
 static bool parse_chunk(const struct impact_record *record, enum impact_chunk_type type,
                         struct wait_threads *ret)
@@ -64,8 +57,8 @@ static bool read_process(struct process *p, const char *path)
         return false;
     if (p->record.header.kind != IMPACT_SNAPSHOT)
         return false;
-    uint64_t from_ns = chunk_time(&p->record, CHUNK_TASKS);
-    uint64_t to_ns = chunk_time(&p->record, CHUNK_TASKS_AGAIN);
+    uint64_t from_ns = impact_record_arg(&p->record, CHUNK_TASKS);
+    uint64_t to_ns = impact_record_arg(&p->record, CHUNK_TASKS_AGAIN);
     p->interval_ns = to_ns > from_ns && from_ns > 0 ? to_ns - from_ns : 0;
     p->fds = impact_record_text(&p->record, CHUNK_FDS);
     p->maps = impact_record_text(&p->record, CHUNK_MAPS);
@@ -74,12 +67,7 @@ static bool read_process(struct process *p, const char *path)
     if (!parse_chunk(&p->record, CHUNK_TASKS, &p->first) ||
         !parse_chunk(&p->record, CHUNK_TASKS_AGAIN, &p->again))
         return false;
-    for (size_t i = 0; i < p->again.count; i++) {
-        const struct wait_thread *before = waits_find(&p->first, p->again.list[i].tid);
-        uint64_t old = before != NULL ? before->cpu_ns : 0;
-        if (p->again.list[i].cpu_ns > old)
-            p->used_ns += p->again.list[i].cpu_ns - old;
-    }
+    p->used_ns = waits_used_ns(&p->first, &p->again);
     return p->again.count > 0;
 }
 
@@ -142,7 +130,7 @@ static void write_threads(struct waits_run *run, size_t index)
 static const struct process *subject_of(const struct waits_run *run)
 {
     for (size_t i = 0; i < run->count; i++)
-        if (run->list[i].uses_gpu)
+        if (run->list[i].record.header.pid == run->subject_pid)
             return &run->list[i];
     return &run->list[0];
 }
@@ -177,34 +165,70 @@ static const char *why_no_stack(const char *python)
     return "the main thread has none";
 }
 
-/* "/home/a/train.py:12 in step" of the innermost frame that is of no library -> "train.py:12 in step" */
-static void python_place_fact(struct waits_run *run, const char *lines, const char *source)
+static bool is_own_line(const char *frame)
 {
-    static const char *const of_libraries[] = {"/lib/python", "-packages/", "<frozen", "<string>"};
+    static const char *const of_others[] = {"/lib/python", "-packages/", "<frozen", "<string>", "? (a frame", "... more"};
+    for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
+        if (strstr(frame, of_others[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* "  /home/a/train.py:12 in step" -> "train.py:12 in step", of the innermost frame that is of no library. Code of
+ * `python -c` is a "<string>", as is some that libraries make. */
+static bool own_line(const char *lines, char *out, size_t size)
+{
     char frame[256] = "";
+    char last[256] = "";
     for (const char *line = lines; line[0] == ' '; line += strcspn(line, "\n"), line += line[0] == '\n') {
-        bool own = true;
         (void)snprintf(frame, sizeof frame, "%.*s", (int)strcspn(line, "\n"), line);
-        for (size_t i = 0; i < sizeof of_libraries / sizeof of_libraries[0]; i++)
-            own = own && strstr(frame, of_libraries[i]) == NULL;
-        const char *slash = strrchr(frame, '/');
-        if (own && slash != NULL) {
-            collect_text(run->out, "snap.python_place", FACT_IMPACT, slash + 1, source);
-            return;
+        if (is_own_line(frame)) {
+            const char *slash = strrchr(frame, '/');
+            (void)snprintf(out, size, "%s", slash != NULL ? slash + 1 : frame + strspn(frame, " "));
+            return true;
         }
+        if (strstr(frame, "<string>:") != NULL && last[0] == '\0')
+            memcpy(last, frame, sizeof last);
     }
+    (void)snprintf(out, size, "%s", last + strspn(last, " "));
+    return out[0] != '\0';
+}
+
+/* "abba.py:6 in one, abba.py:10 in two": each once, where several threads of Python stand. */
+static void python_places_fact(struct waits_run *run, const char *python, const char *source)
+{
+    char places[PYTHON_PLACES][128];
+    struct buf text;
+    size_t count = 0;
+    buf_init(&text, 1024);
+    for (const char *thread = python; count < PYTHON_PLACES && thread != NULL; thread = strstr(thread + 1, "\nThread ")) {
+        const char *lines = strchr(thread + (*thread == '\n'), '\n');
+        bool known = lines == NULL || !own_line(lines + 1, places[count], sizeof places[count]);
+        for (size_t i = 0; !known && i < count; i++)
+            known = strcmp(places[i], places[count]) == 0;
+        if (known)
+            continue;
+        buf_printf(&text, "%s%s", count > 0 ? ", " : "", places[count]);
+        count++;
+    }
+    if (count > 1)
+        collect_text(run->out, "snap.python_places", FACT_IMPACT, buf_str(&text), source);
+    buf_release(&text);
 }
 
 /* The frames of the main thread, which is the one whose number is the process' own:
  * "train.py:12 in step < train.py:40 in <module>". */
 static void python_fact(struct waits_run *run, const struct process *p)
 {
-    static const char source[] = "the interpreter's frames in memory";
+    char source[48];
     char key[32];
+    char place[256];
     char frames[1024] = "";
     size_t n = 0;
     if (p->python == NULL)
         return;
+    (void)snprintf(source, sizeof source, "waits/python.%u.txt", run->numbers[p - run->list]);
+    python_places_fact(run, p->python, source);
     (void)snprintf(key, sizeof key, "Thread %d:\n", own_number(p));
     const char *line = strstr(p->python, key);
     if (line == NULL) {
@@ -215,7 +239,8 @@ static void python_fact(struct waits_run *run, const struct process *p)
         return;
     }
     line += strlen(key);
-    python_place_fact(run, line, source);
+    if (own_line(line, place, sizeof place))
+        collect_text(run->out, "snap.python_place", FACT_IMPACT, place, source);
     for (int i = 0; i < PYTHON_FRAMES && line[0] == ' ' && n < sizeof frames; i++) {
         size_t length = strcspn(line, "\n");
         n += (size_t)snprintf(frames + n, sizeof frames - n, "%s%.*s", i > 0 ? " < " : "",
@@ -272,18 +297,6 @@ static void thread_facts(struct waits_run *run, const struct process *p)
                  waits_word(waits_kind(main_thread, text_of(p->fds))), source);
 }
 
-/* A thread of it was runnable at both looks: on a busy machine that gets it little of the CPU. */
-static bool wants_cpu(const struct process *p)
-{
-    for (size_t i = 0; i < p->again.count; i++) {
-        const struct wait_thread *thread = &p->again.list[i];
-        const struct wait_thread *before = waits_find(&p->first, thread->tid);
-        if (thread->state == 'R' && before != NULL && before->state == 'R')
-            return true;
-    }
-    return false;
-}
-
 /* Workers of a compilation, of a data loader: "clang-17 4711 (98 %), ld.lld 4712 (40 %)". */
 static void others_fact(struct waits_run *run, const struct process *subject)
 {
@@ -291,7 +304,7 @@ static void others_fact(struct waits_run *run, const struct process *subject)
     size_t n = 0;
     for (size_t i = 0; i < run->count && n < sizeof text; i++) {
         const struct process *p = &run->list[i];
-        if (p != subject && (cpu_percent(p) >= 10 || wants_cpu(p)))
+        if (p != subject && waits_are_at_work(&p->first, &p->again, p->interval_ns))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%.15s %d (%d %%)", n > 0 ? ", " : "",
                                   p->record.header.comm, p->record.header.pid, (int)cpu_percent(p));
     }
@@ -335,7 +348,7 @@ static void write_facts(struct waits_run *run)
 static enum collect_status run_waits(const struct collect_ctx *ctx, struct collect_out *out)
 {
     static struct waits_run run;
-    run = (struct waits_run){.out = out};
+    run = (struct waits_run){.out = out, .subject_pid = ctx->failed_pid};
     if (ctx->run_dir[0] == '\0')
         return collect_reason(out, COLLECT_SKIPPED, "no run directory");
     read_all(&run, ctx);

@@ -67,6 +67,51 @@ static void test_summary(void **state)
     assert_int_equal(s.gpu_frame, 3);
 }
 
+/* As a debug build of GCC 12 has it: std::vector<int>::at() is in the program's own file. */
+static const char out_of_range[] =
+    "Thread 9 \"exc\" (faulting): SIGABRT sent by process 9 (si_code -6)\n"
+    "  #0   0x00007f60a88a8eec in __pthread_kill_implementation+0x10c (libc.so.6, build-id 93)\n"
+    "  #1   0x00007f60a8859fb2 in raise+0x12 (libc.so.6, build-id 93)\n"
+    "  #2   0x00007f60a8844472 in abort+0xd3 (libc.so.6, build-id 93)\n"
+    "  #3   0x00007f60a8a9d919 in libstdc++.so.6.0.30+0x9d919 (libstdc++.so.6.0.30, build-id 28)\n"
+    "  #4   0x00007f60a8aa8e85 in _ZSt9terminatev+0x15 (libstdc++.so.6.0.30, build-id 28)\n"
+    "  #5   0x00007f60a8aa90d8 in __cxa_throw+0x48 (libstdc++.so.6.0.30, build-id 28)\n"
+    "  #6   0x000055d4f8ceb57f in _ZNKSt6vectorIiSaIiEE14_M_range_checkEm+0x51 (exc, build-id 99)\n"
+    "  #7   0x000055d4f8ceb361 in _ZNSt6vectorIiSaIiEE2atEm+0x23 (exc, build-id 99)\n"
+    "  #8   0x000055d4f8ceb1e0 in main+0x47 (exc, build-id 99)\n"
+    "  #9   0x00007f60a884524a in __libc_start_call_main+0x7a (libc.so.6, build-id 93)\n";
+
+static void test_own_code_comes_before_the_libraries_of_the_language(void **state)
+{
+    (void)state;
+    struct stack_summary s;
+    assert_true(stack_text_summary(out_of_range, &s));
+    assert_string_equal(s.place, "main+0x47 (exc)");
+    assert_int_equal(s.place_frame, 8);
+    assert_string_equal(s.top, "main");
+    /* All of it in the C library: its innermost frame past abort(). */
+    assert_true(stack_text_summary("Thread 9 \"x\" (faulting): SIGSEGV at 0x0 (si_code 1)\n"
+                                   "  #0   0x0000000000001139 in __strlen_evex+0x18 (libc.so.6, build-id 93)\n"
+                                   "  #1   0x0000000000001139 in start_thread+0x2 (libc.so.6, build-id 93)\n", &s));
+    assert_string_equal(s.place, "__strlen_evex+0x18 (libc.so.6)");
+    assert_string_equal(s.top, "__strlen_evex");
+}
+
+static void test_place_of_a_live_thread(void **state)
+{
+    (void)state;
+    char place[STACK_PLACE_MAX];
+    int frame = -1;
+    assert_true(stack_text_own_place("Process 9 \"x\": alive\n\nThread 9 \"x\":\n"
+                                     "  #0   0x00007f0c2d0a1234 in __lll_lock_wait+0x2 (libc.so.6, build-id 00)\n"
+                                     "  #1   0x00007f0c2d0a1234 in x+0x22 (x, build-id 00)\n"
+                                     "  #2   0x00007f0c2d0a1234 in take+0x12 (x, build-id 00)\n",
+                                     place, sizeof place, &frame));
+    assert_string_equal(place, "take+0x12 (x)");
+    assert_int_equal(frame, 2);
+    assert_false(stack_text_own_place("\nThread 9 \"x\":\n  #0   0x1 in pause+0x2 (libc.so.6)\n", place, sizeof place, &frame));
+}
+
 static void test_summary_without(void **state)
 {
     (void)state;
@@ -213,7 +258,9 @@ static void test_collector_bad_impact(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_summary),         cmocka_unit_test(test_summary_without),
+        cmocka_unit_test(test_summary),         cmocka_unit_test(test_own_code_comes_before_the_libraries_of_the_language),
+        cmocka_unit_test(test_place_of_a_live_thread),
+        cmocka_unit_test(test_summary_without),
         cmocka_unit_test(test_summary_garbage), cmocka_unit_test(test_collector),
         cmocka_unit_test(test_collector_bad_impact),
     };

@@ -129,7 +129,7 @@ static void a_sentence_for_each(void **state)
          "{\"snap.life\":\"The process is alive\",\"snap.main_does\":\"sleeps for a set time\"}",
          "The process is alive; its main thread sleeps for a set time"},
         {"unknown", "seen alive: sleeps",
-         "{\"snap.life\":\"The process is alive\",\"snap.main_does\":\"sleeps for a set time\",\"snap.python_place\":\"a.py:4 in f\"}",
+         "{\"snap.life\":\"The process is alive\",\"snap.main_does\":\"sleeps for a set time\",\"f.stands_at\":\"a.py:4 in f\"}",
          "The process is alive; its main thread sleeps for a set time, at a.py:4 in f"},
         {"unknown", "seen alive: deadlock", "{\"snap.life\":\"The process is alive\",\"snap.deadlock\":\"thread 7 ...\"}",
          "The process is alive, in a deadlock"},
@@ -139,6 +139,9 @@ static void a_sentence_for_each(void **state)
         {"unknown", "seen alive: every thread waits for another",
          "{\"snap.life\":\"The process is alive\",\"snap.self_wait\":\"all 3 threads\"}",
          "The process is alive; only a signal could make it continue"},
+        {"unknown", "seen alive: every thread waits for another",
+         "{\"snap.life\":\"The process is alive\",\"snap.self_wait\":\"all 3 threads\",\"f.stands_at\":\"a.py:4 in f\"}",
+         "The process is alive, at a.py:4 in f; only a signal could make it continue"},
         {"unknown", "seen alive: waits for a lock",
          "{\"snap.life\":\"The program stood still for 75 s until SIGINT came\","
          "\"snap.main_does\":\"waits for a lock\"}",
