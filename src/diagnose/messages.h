@@ -117,6 +117,8 @@ struct runtime_state {
     unsigned exception_line;
     char exception[96];
     char message[400];
+    char frame[160]; /* the innermost one outside libraries, of the traceback so far: "train.py:12 in step" */
+    char place[160]; /* the same of the last exception */
     unsigned ladder, ladder_line, after_ladder; /* ordinary lines after the last refusal */
     unsigned llvm; /* major version of the last frame's libLLVM */
     bool pin_frame; /* the innermost frame so far is pin_memory() */

@@ -72,6 +72,24 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
         rest = text_skip(rest, 1);
     (void)text_copy(text_trim(rest), st->message, sizeof st->message);
     st->exception_line = s->line;
+    memcpy(st->place, st->frame, sizeof st->place);
+    st->frame[0] = '\0';
+}
+
+/* "/home/a/train.py", 12, "step" -> "train.py:12 in step" */
+static void keep_frame(struct runtime_state *st, const struct rule_takes *takes)
+{
+    static const char *const of_libraries[] = {"/lib/python", "-packages/", "<frozen"};
+    struct text file = rule_taken_text(takes, "_file");
+    struct text line = rule_taken_text(takes, "_line");
+    struct text function = rule_taken_text(takes, "_function");
+    for (size_t i = 0; i < sizeof of_libraries / sizeof of_libraries[0]; i++)
+        if (text_has(file, of_libraries[i]))
+            return;
+    for (ptrdiff_t at; (at = text_find(file, "/")) >= 0;)
+        file = text_skip(file, (size_t)at + 1);
+    (void)snprintf(st->frame, sizeof st->frame, "%.*s:%.*s in %.*s", (int)file.len, file.at, (int)line.len, line.at,
+                   (int)function.len, function.at);
 }
 
 /* The class stands at the start of the line, or after a log prefix: "...core.py:51] ValueError:
@@ -86,6 +104,7 @@ void runtime_line(const struct scan *s, struct runtime_state *st, const struct l
         if (st->tracebacks++ == 0)
             st->first_traceback = s->line;
         st->in_traceback = true;
+        st->frame[0] = '\0';
         return;
     }
     bool indented = isspace((unsigned char)line.at[0]);
@@ -190,6 +209,7 @@ bool runtime_read(const struct scan *s, struct runtime_state *st, enum rule_read
         return windows_path(line);
     case READ_PYTHON_FRAME:
         st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
+        keep_frame(st, takes);
         break;
     case READ_ROCM_BUILD:
         rocm_build(s, line);
@@ -227,5 +247,7 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         at.line = st->exception_line;
         scan_text(&at, "msg.python_exception", (struct text){st->exception, strlen(st->exception)});
         scan_text(&at, "msg.python_message", (struct text){st->message, strlen(st->message)});
+        if (st->place[0] != '\0')
+            scan_text(&at, "msg.python_place", (struct text){st->place, strlen(st->place)});
     }
 }

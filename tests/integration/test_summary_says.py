@@ -116,6 +116,24 @@ class Crash(support.Case):
         head, _ = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         self.assertNotIn("at address", head)
 
+    def test_what_it_said_last(self):
+        _, text = self.head_and_summary("import os; os.write(2, b\"a.out: a.c:2: main: Assertion `n > 5' failed.\\n\"); os.abort()")
+        self.assertRegex(text.replace("\\", ""), r"- it said: a\.out: a\.c:2: main: Assertion \S+ > 5' \[stderr line 1\]")
+
+    def test_memory_that_was_freed_twice(self):
+        """glibc's own message, and no frame of glibc in the heading."""
+        head, text = self.head_and_summary("import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p\n"
+                                           "c.free.argtypes = [ctypes.c_void_p]; p = c.malloc(64); c.free(p); c.free(p)")
+        self.assertIn("SIGABRT, in ", head)
+        self.assertNotIn("libc.so", head)
+        self.assertIn("it said: free(): double free detected", text)
+
+    def test_an_exception_has_its_text_and_its_line(self):
+        script = self.write("bad.py", "def load(size):\n    raise ValueError('size must be > 0')\nload(0)\n")
+        text = self.only_bundle(self.run_it(PYTHON, script, options=["--always"])).text("SUMMARY.md").replace("\\", "")
+        self.assertIn("ValueError (size must be > 0), at bad.py:2 in load", text)
+        self.assertIn("Start from the traceback: the last frame of the program's own code, bad.py:2 in load", text)
+
     def test_it_did_not_crash_where_a_kill_found_it(self):
         _, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
         self.assertNotIn("Where it crashed", text)
@@ -174,6 +192,20 @@ class StoodStill(support.Case):
         self.assertIn("at stuck.py:3 in wait_for_it", head)
         above = end.text("SUMMARY.md").split("## Why this verdict")[0]
         self.assertEqual(above.count("until rocmcrash ended it"), 1, "the heading is not said again")
+
+    def test_below_a_launcher(self):
+        """Named is what stands, with its line, and not the shell that waits for it."""
+        script = self.write("stuck.py", "import threading\nlock = threading.Lock()\ndef take():\n    lock.acquire()\ntake()\ntake()\n")
+        for launcher in (["sh", "-c", f"{PYTHON} {script}; true"], ["timeout", "100", PYTHON, script]):
+            done = self.run_it(*launcher, options=["--hang-after=2s", "--on-hang=kill"])
+            for bundle in done.bundles:
+                self.assertEqual(bundle.verdict["path"][-1]["node"], "alive-self-wait", bundle.verdict["sentence"])
+                text = bundle.text("SUMMARY.md")
+                self.assertIn("at stuck.py:4 in take", text.splitlines()[0])
+                self.assertRegex(text, r"- it stands at stuck.py:4 in take \[waits/python\.\d\.txt\]")
+            self.assertEqual(len(done.bundles), 2)
+            for bundle in done.bundles:
+                os.unlink(bundle.path)
 
     def test_a_signal_of_somebody_else_is_not_ours(self):
         script = self.write("stuck.py", "import os, signal, threading, time\nthreading.Timer(6, os.kill, "
