@@ -2,8 +2,9 @@
 /*
  * The signature of a failure is equal for the same failure on another day, machine or build, so that a
  * search for its id finds duplicates. It is made of class, failing call, error code, exception,
- * innermost function and architecture, without sizes, addresses, paths or pids. Versions are listed
- * beside it: a defect in two releases is one defect. Pure.
+ * innermost function and architecture; for the program's own failures and unknown ones also of the signal, the file of
+ * that function, and the line of Python; for a program that stood still, of where it stood. Without sizes, addresses,
+ * paths or pids. Versions are listed beside it: a defect in two releases is one defect. Pure.
  */
 #ifndef DIAGNOSE_SIGNATURE_H
 #define DIAGNOSE_SIGNATURE_H

@@ -63,6 +63,59 @@ static void each_part_counts(void **state)
     }
 }
 
+#define SEGV "\"target.failed_signal_name\":\"SEGV\",\"target.failed_comm\":\"segv\","
+#define HANG "\"snap.life\":\"The process is alive\",\"snap.comm\":\"python3\",\"target.signal_name\":\"TERM\","
+
+static void own_failures_are_told_apart(void **state)
+{
+    static const char *const facts[] = {
+        "{" SEGV "\"stack.place\":\"main+0x10 (segv)\",\"stack.top\":\"main\"}",
+        "{\"target.failed_signal_name\":\"FPE\",\"stack.place\":\"main+0x10 (segv)\",\"stack.top\":\"main\"}",
+        "{" SEGV "\"stack.place\":\"main+0x10 (other)\",\"stack.top\":\"main\"}",
+        "{" SEGV "\"stack.place\":\"f+0x10 (segv)\",\"stack.top\":\"f\"}",
+        "{\"target.failed_signal_name\":\"ABRT\",\"stack.place\":\"main+0x10 (segv)\",\"msg.cxx_type\":\"std::out_of_range\"}",
+        "{\"msg.python_exception\":\"ValueError\",\"msg.python_place\":\"err.py:3 in f\"}",
+        "{\"msg.python_exception\":\"ValueError\",\"msg.python_place\":\"err.py:9 in g\"}",
+        "{" HANG "\"f.stands_at\":\"hang.py:2 in <module>\"}",
+        "{" HANG "\"f.stands_at\":\"abba.py:15 in <module>\"}",
+        "{\"snap.life\":\"The process is alive\",\"snap.comm\":\"sh\"}",
+        "{\"snap.life\":\"The process is alive\",\"snap.comm\":\"timeout\"}",
+        "{\"target.failed_signal_name\":\"SEGV\",\"target.failed_comm\":\"stripped\"}",
+        "{\"target.failed_signal_name\":\"SEGV\",\"target.failed_comm\":\"stripped2\"}",
+    };
+    char ids[sizeof facts / sizeof facts[0]][SIGNATURE_ID_SIZE];
+    (void)state;
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        id_of("unknown", facts[i], ids[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(ids[k], ids[i]);
+    }
+}
+
+static void what_differs_between_runs_is_no_part(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"{" SEGV "\"stack.place\":\"main+0x10 (segv)\"}", "{" SEGV "\"stack.place\":\"main+0x2c (segv)\",\"target.failed_pid\":7}"},
+        {"{" SEGV "\"stack.place\":\"f+0x10 (libx.so.1.2)\"}", "{" SEGV "\"stack.place\":\"f+0x1 (libx.so.1.3.0)\"}"},
+        {"{" SEGV "\"stack.place\":\"libx.so.1+0x10\"}", "{" SEGV "\"stack.place\":\"libx.so.1+0x999\"}"},
+        {"{\"msg.python_place\":\"<project2>.py:3 in f\"}", "{\"msg.python_place\":\"<project11>.py:3 in f\"}"},
+        /* It was anywhere when somebody ended it. */
+        {"{\"target.failed_signal_name\":\"KILL\",\"stack.place\":\"f+0x1 (a)\",\"target.failed_comm\":\"a\"}",
+         "{\"target.failed_signal_name\":\"KILL\",\"stack.place\":\"g+0x1 (a)\",\"target.failed_comm\":\"a\"}"},
+        /* A hang that was ended, and its snapshot. */
+        {"{" HANG "\"f.stands_at\":\"hang.py:2 in <module>\"}",
+         "{\"snap.life\":\"The process is alive\",\"snap.comm\":\"python3.12\",\"f.stands_at\":\"hang.py:2 in <module>\"}"},
+    };
+    char first[SIGNATURE_ID_SIZE];
+    char again[SIGNATURE_ID_SIZE];
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        id_of("app-bug", pairs[i][0], first);
+        id_of("app-bug", pairs[i][1], again);
+        assert_string_equal(first, again);
+    }
+}
+
 static void versions_stand_beside_it_without_builds(void **state)
 {
     struct facts *facts = facts_new();
@@ -85,6 +138,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_has_one_signature),
         cmocka_unit_test(each_part_counts),
+        cmocka_unit_test(own_failures_are_told_apart),
+        cmocka_unit_test(what_differs_between_runs_is_no_part),
         cmocka_unit_test(versions_stand_beside_it_without_builds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
