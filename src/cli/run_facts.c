@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/names.h"
 #include "cli/run_info.h"
+#include "cli/stack_full.h"
 #include "cli/workers.h"
 #include "diagnose/fact.h"
 #include "launch/tracer.h"
@@ -106,19 +107,24 @@ static void status_facts(const struct run_info *info, struct facts *facts)
 
 #define NULL_PAGE 4096u /* an index or a member of a null pointer */
 
-static void fault_words(struct facts *facts, const struct shared_impact *impact, const char *address, const char *source)
+static void fault_words(struct facts *facts, const struct impact_record *record, const char *address, const char *source)
 {
+    const struct shared_impact *impact = &record->header;
     char words[64];
-    const char *null = impact->signo != SIGSEGV || impact->fault_address >= NULL_PAGE ? ""
+    bool is_full = stack_is_full(record);
+    const char *kind = is_full ? ", a stack overflow" : impact->signo != SIGSEGV || impact->fault_address >= NULL_PAGE ? ""
                        : impact->fault_address == 0                                   ? ", a null pointer"
                                                                                       : ", near a null pointer";
-    (void)snprintf(words, sizeof words, "%s%s", address, null);
+    (void)snprintf(words, sizeof words, "%s%s", address, kind);
+    if (is_full)
+        (void)facts_set_boolean(facts, "target.stack_full", FACT_IMPACT, true, "stack pointer, memory map and limit at the failure");
     (void)facts_set_text(facts, "target.fault_says", FACT_IMPACT, words, source);
 }
 
-static void failed_process_facts(const struct run_info *info, const struct shared_impact *impact,
+static void failed_process_facts(const struct run_info *info, const struct impact_record *record,
                                  struct facts *facts)
 {
+    const struct shared_impact *impact = &record->header;
     static const char source[] = "the tracer, at the failure";
     char address[32];
     (void)facts_set_integer(facts, "target.failed_pid", FACT_IMPACT, impact->pid, source);
@@ -155,7 +161,7 @@ static void failed_process_facts(const struct run_info *info, const struct share
     if (has_address) {
         (void)snprintf(address, sizeof address, "0x%" PRIx64, impact->fault_address);
         (void)facts_set_text(facts, "target.fault_address", FACT_IMPACT, address, source);
-        fault_words(facts, impact, address, source);
+        fault_words(facts, record, address, source);
     }
 }
 
@@ -389,7 +395,7 @@ void run_info_to_facts(const struct run_info *info, struct facts *facts)
     if (info->failed >= 0 && info->impacts[info->failed].header.kind == IMPACT_SNAPSHOT) {
         process_facts(&info->impacts[info->failed], facts);
     } else if (info->failed >= 0) {
-        failed_process_facts(info, &info->impacts[info->failed].header, facts);
+        failed_process_facts(info, &info->impacts[info->failed], facts);
         workers_to_facts(info, facts);
         process_facts(&info->impacts[info->failed], facts);
     } else {
