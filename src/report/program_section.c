@@ -149,11 +149,18 @@ static void mark_cited(struct text_lines *lines, const struct verdict_list *list
     }
 }
 
+/* Our own lines are in a file that takes the output of both. */
+static bool is_ours(const struct text_line *line)
+{
+    static const char prefix[] = "rocmcrash: ";
+    return line->len >= sizeof(prefix) - 1 && memcmp(line->at, prefix, sizeof(prefix) - 1) == 0;
+}
+
 static void mark_tail(struct text_lines *lines)
 {
     size_t left = TAIL_LINES;
     for (size_t i = lines->count; i-- > 0 && left > 0;) {
-        lines->line[i].is_dropped = is_underline(&lines->line[i], 0);
+        lines->line[i].is_dropped = is_underline(&lines->line[i], 0) || is_ours(&lines->line[i]);
         if (!lines->line[i].is_dropped) {
             lines->line[i].is_shown = true;
             left--;
