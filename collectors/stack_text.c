@@ -28,7 +28,7 @@ struct frame_line {
     char place[STACK_PLACE_MAX]; /* "hipMalloc+0x44 (libamdhip64.so.6)", "" = unknown */
 };
 
-/* Of the frames so far: is the place, is the name one of the program's own code? */
+/* Is the place, is the name among the frames so far one of the program's own code? */
 struct stack_found {
     bool own_place, own_top;
 };
@@ -114,7 +114,7 @@ static bool is_runtime_module(const char *module)
     return is_one_of(module, names, sizeof names / sizeof *names);
 }
 
-/* Of std:: and __gnu_cxx:: (the C++ ABI's mangling, 5.1.10): a template of the library is in the program's own file. */
+/* A template of std:: or __gnu_cxx:: is in the program's own file. Their mangling: the C++ ABI, 5.1.10. */
 static bool is_of_cxx_library(const char *symbol)
 {
     static const char *const begins[] = {"_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_ZSt"};
@@ -159,6 +159,8 @@ static void take_frame(struct stack_summary *summary, const struct frame_line *f
 {
     if (frame->number == 0 && frame->module[0] != '\0')
         copy_part(summary->module, frame->module, strlen(frame->module));
+    if (frame->number == 0)
+        copy_part(summary->innermost, frame->symbol, strlen(frame->symbol));
     if (!is_abort_path(frame->symbol))
         take_place(summary, frame, found);
     if (summary->gpu_module[0] == '\0' && is_gpu_module(frame->module)) {

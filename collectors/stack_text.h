@@ -15,6 +15,7 @@ struct stack_summary {
     char module[STACK_NAME_MAX];     /* file of frame 0 */
     char gpu_module[STACK_NAME_MAX]; /* innermost file of the ROCm stack */
     char place[STACK_PLACE_MAX];  /* "main+0x37 (segv)" of the innermost such frame, with or without a name */
+    char innermost[STACK_NAME_MAX];  /* function of frame 0 */
     int top_frame, module_frame, gpu_frame, place_frame;
 };
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +55,16 @@ static void set_fact(struct stacks_run *run, const char *name, const char *value
                         "no frame of the failed thread has one", source);
 }
 
-static void set_facts(struct stacks_run *run, const char *text, unsigned index)
+/* A thread that stood in kill() when SIGKILL came. */
+static void set_sends(struct stacks_run *run, const char *function, unsigned index)
+{
+    static const char *const names[] = {"kill", "killpg", "tgkill", "raise", "pthread_kill", "__pthread_kill_implementation"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(function, names[i]) == 0)
+            set_fact(run, "stack.sends", function, index, 0);
+}
+
+static void set_facts(struct stacks_run *run, const char *text, unsigned index, int signo)
 {
     struct stack_summary summary;
     if (run->facts_set || !stack_text_summary(text, &summary))
@@ -64,6 +74,8 @@ static void set_facts(struct stacks_run *run, const char *text, unsigned index)
     set_fact(run, "stack.place", summary.place, index, summary.place_frame);
     set_fact(run, "stack.module", summary.module, index, 0);
     set_fact(run, "stack.gpu_module", summary.gpu_module, index, summary.gpu_frame);
+    if (signo == SIGKILL)
+        set_sends(run, summary.innermost, index);
 }
 
 /* "__futex_wait (libc.so.6) < hipStreamSynchronize (libamdhip64.so.6) < ..." */
@@ -114,7 +126,7 @@ static void unwind_one(struct stacks_run *run, unsigned index, const char *path,
         (void)snprintf(name, sizeof name, "stacks.%u.txt", index);
         (void)collect_write(run->out, name, text.data, text.len);
         if (head->signo > 0)
-            set_facts(run, buf_str(&text), index);
+            set_facts(run, buf_str(&text), index, head->signo);
         else if (head->kind == IMPACT_SNAPSHOT && head->pid == run->ctx->failed_pid)
             set_live_fact(run, buf_str(&text), index);
     }

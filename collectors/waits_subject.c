@@ -42,7 +42,7 @@ static bool is_for_child(const struct wait_thread *t)
     return waits_kind(t, "") == WAIT_CHILD;
 }
 
-/* Of the main thread; WAIT_RUNS: a thread of the process runs, or it has used the CPU between the looks. */
+/* The wait of the main thread; WAIT_RUNS: a thread of the process runs, or it has used the CPU between the looks. */
 static enum wait_kind wait_of(const struct impact_record *record, bool *ret_for_child)
 {
     struct wait_threads first = {NULL, 0};

@@ -106,5 +106,5 @@ void hang_tell(struct hang *h, const struct launch_options *options)
         return;
     if (left > 0)
         (void)say_line(stderr, "rocmcrash: %u processes of the program do not end, not even by SIGKILL", left);
-    aside_tell(&h->aside, ended ? "the program stood still and was ended" : "the program stood still");
+    aside_tell(&h->aside, ended ? "the program stood still and was ended (attach the bundle of its end)" : "the program stood still");
 }

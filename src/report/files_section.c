@@ -21,7 +21,9 @@ static const struct {
     {"stdout/", "lines of stdout about memory or a failure"},
     {"output/", "the program's stderr: its beginning, its end, and every line of failure"},
     {"impact/", "the dying process, read while the tracer held it: status, mappings, open files, limits"},
-    {"stacks/", "stacks of the dying process: native ones, and of Python's threads"},
+    {"stacks/", "native stacks of the process"},
+    {"stacks/python", "stacks of Python's threads, by Python itself"},
+    {"waits/", "what each thread waited for, and the stacks of Python, of a program that stood still"},
     {"hook/", "from inside Python: exceptions, what the allocators of PyTorch and JAX held at the failure"},
     {"ledger/", "the process's GPU allocations: live ones, peaks, refusals"},
     {"telemetry/", "over time: memory and load of GPUs, processes and host; the allocators of PyTorch and JAX"},
@@ -44,9 +46,9 @@ static const struct {
 static bool is_there(const struct report_input *in, const char *name)
 {
     size_t len = strlen(name);
+    bool begins = strchr(name, '.') == NULL; /* a folder, or the beginning of names */
     for (size_t i = 0; i < in->file_count; i++) {
-        if (name[len - 1] == '/' ? strncmp(in->files[i], name, len) == 0
-                                 : strcmp(in->files[i], name) == 0)
+        if (begins ? strncmp(in->files[i], name, len) == 0 : strcmp(in->files[i], name) == 0)
             return true;
     }
     return false;

@@ -107,7 +107,7 @@ void report_run_line(const struct report_input *in, struct buf *ret)
         buf_printf(&line, "%sbegan %s", line.len > 0 ? ", " : "", begin);
     add(&line, in->facts, "[[snapshot after {run.snapshot_age_ms}]][[ ({run.snapshot_why})]]");
     add(&line, in->facts, facts_is_present(in->facts, "run.live_bundle")
-                              ? "while it ran, a bundle was made: {run.live_bundle} ({run.live_bundle_why})"
+                              ? "while it ran, a bundle was made: {run.live_bundle} ({run.live_bundle_why}); this one is to be attached, it has the end as well"
                               : "[[while it ran, a bundle was begun ({run.live_bundle_why})]]");
     buf_append(ret, buf_str(&line), line.len);
     buf_release(&line);

@@ -94,7 +94,7 @@ class StandsStill(Hang):
         finally:
             os.kill(finisher, signal.SIGKILL)
         self.assertEqual(self.done.status, -signal.SIGTERM)
-        self.assertIn("stood still and was ended; the bundle of that moment is still being made", self.done.stderr)
+        self.assertIn("stood still and was ended (attach the bundle of its end); the bundle of that moment is still being made", self.done.stderr)
 
     def stopped_finisher(self, supervisor):
         finisher = wait_for(lambda: self.finisher_below(supervisor), "what makes the bundle")

@@ -313,7 +313,7 @@ class ToldApart(SnapCase):
         bundle = self.snap(self.live(PYTHON, "-c", script.replace("MODE", "'busy'")).pid, "--tree")
         self.is_told(bundle, "alive-compiles")
         bundle = self.snap(self.live(PYTHON, "-c", script.replace("MODE", "'sleep'")).pid, "--tree")
-        self.is_told(bundle, "alive")
+        self.is_told(bundle, "alive-sleep")
 
     def test_read_that_nobody_answers(self):
         server, reader = self.reader_of_fuse("import time; open(PATH, 'rb', buffering=0).read(10)")

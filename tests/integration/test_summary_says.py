@@ -93,7 +93,7 @@ class Unheard(support.Case):
         self.assertEqual(self.same("import ctypes; ctypes.string_at(0)")["class"], "app-bug")
 
     def test_a_kill(self):
-        self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "killed by SIGKILL")
+        self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "SIGKILL of its own")
 
 
 class Crash(support.Case):
@@ -111,6 +111,17 @@ class Crash(support.Case):
     def test_another_address(self):
         head, _ = self.head_and_summary("import ctypes; ctypes.string_at(0x123450)")
         self.assertRegex(head, r"at address 0x123\w+, in ")
+
+    def test_a_recursion_without_end(self):
+        """CPython 3.11 guards Python's own recursion only: a repr() in C, with the guard off, does not end by itself."""
+        code = ("import sys, threading; sys.setrecursionlimit(10**9)\ndef f(n):\n    return sorted([n], key=f)\n")
+        for call in ("f(0)", "t = threading.Thread(target=f, args=(0,)); t.start(); t.join()"):
+            done = self.run_it(PYTHON, "-c", code + call)
+            text = self.only_bundle(done).text("SUMMARY.md")
+            self.assertRegex(text.splitlines()[0], r"SIGSEGV at address 0x\w+, a stack overflow, in ")
+            self.assertIn("- the stack was full: its limit is ", text)
+            for bundle in done.bundles:
+                os.unlink(bundle.path)
 
     def test_no_address_of_a_signal_that_was_sent(self):
         head, _ = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
@@ -133,6 +144,11 @@ class Crash(support.Case):
         text = self.only_bundle(self.run_it(PYTHON, script, options=["--always"])).text("SUMMARY.md").replace("\\", "")
         self.assertIn("ValueError (size must be > 0), at bad.py:2 in load", text)
         self.assertIn("Start from the traceback: the last frame of the program's own code, bad.py:2 in load", text)
+
+    def test_a_kill_that_it_sent_itself(self):
+        head, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        self.assertIn("SIGKILL ended the program, which was in kill() then", head)
+        self.assertNotIn("a scheduler", text)
 
     def test_it_did_not_crash_where_a_kill_found_it(self):
         _, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
@@ -192,6 +208,18 @@ class StoodStill(support.Case):
         self.assertIn("at stuck.py:3 in wait_for_it", head)
         above = end.text("SUMMARY.md").split("## Why this verdict")[0]
         self.assertEqual(above.count("until rocmcrash ended it"), 1, "the heading is not said again")
+
+    def test_where_its_output_is_a_file(self):
+        """Our own lines are in it, too: they are no words of the program, and the other bundle keeps its name."""
+        script = self.write("stuck.py", self.STUCK)
+        with open(self.path("both.txt"), "wb") as both:
+            process = self.start(PYTHON, script, options=["--hang-after=2s", "--on-hang=kill"], stdout=both, stderr=both)
+            process.wait(support.PATIENCE_S)
+        bundles = self.bundles()
+        live, = [bundle.name for bundle in bundles if "-snapshot" in bundle.name]
+        end, = [bundle.text("SUMMARY.md") for bundle in bundles if "-snapshot" not in bundle.name]
+        self.assertNotIn("rocmcrash: the program stood still", end)
+        self.assertRegex(end, rf"a bundle was made: \S*{live.replace('.tar.gz', '')}")
 
     def test_below_a_launcher(self):
         """Named is what stands, with its line, and not the shell that waits for it."""
