@@ -17,6 +17,7 @@
 #include "collect/collector.h"
 #include "collectors/hook.h"
 #include "collectors/lib/torch_snapshot.h"
+#include "diagnose/text.h"
 
 extern const struct collector collector_hook;
 
@@ -359,6 +360,26 @@ static void add_named_troubles(struct hook *h)
     }
 }
 
+/* "Current thread 0x7f01 (most recent call first):\n  File \"/home/a/train.py\", line 12 in step" -> "train.py:12 in step",
+ * of the innermost frame outside libraries. */
+static void put_fault_place(struct hook *h, const char *faults)
+{
+    const char *line = strstr(faults, "Current thread ");
+    while (line != NULL && (line = strchr(line, '\n')) != NULL && strncmp(++line, "  File \"", 8) == 0) {
+        char place[256];
+        char file[200] = "";
+        char function[100] = "";
+        unsigned number = 0;
+        bool fits = sscanf(line, "  File \"%199[^\"]\", line %u in %99[^\n]", file, &number, function) == 3;
+        if (!fits || text_is_of_python_library((struct text){file, strlen(file)}))
+            continue;
+        const char *slash = strrchr(file, '/');
+        (void)snprintf(place, sizeof place, "%s:%u in %s", slash != NULL ? slash + 1 : file, number, function);
+        collect_text(h->out, "hook.fault_place", FACT_LOG, place, "hook/faults.txt");
+        return;
+    }
+}
+
 static enum collect_status read_all(struct hook *h)
 {
     RC_AUTO_FREE char *text = NULL;
@@ -376,8 +397,10 @@ static enum collect_status read_all(struct hook *h)
     hook_pools(h->ctx, h->dir, &h->events, h->out);
     hook_onnx(h->ctx, h->dir, h->out);
     len = read_file(h, "faults", FAULTS_MAX, &faults);
-    if (len > 0)
+    if (len > 0) {
         (void)collect_write(h->out, "faults.txt", faults, (size_t)len);
+        put_fault_place(h, faults);
+    }
     add_named_troubles(h);
     if (h->ctx->hook_trouble != NULL)
         hook_add_trouble(&h->events, h->ctx->hook_trouble);

@@ -14,6 +14,7 @@
 #include "base/fs.h"
 #include "collect/collector.h"
 #include "collectors/waits_text.h"
+#include "diagnose/text.h"
 #include "record/impact_record.h"
 
 #define TEXT_MAX ((size_t)1 << 20)
@@ -167,11 +168,8 @@ static const char *why_no_stack(const char *python)
 
 static bool is_own_line(const char *frame)
 {
-    static const char *const of_others[] = {"/lib/python", "-packages/", "<frozen", "<string>", "? (a frame", "... more"};
-    for (size_t i = 0; i < sizeof of_others / sizeof of_others[0]; i++)
-        if (strstr(frame, of_others[i]) != NULL)
-            return false;
-    return true;
+    return strstr(frame, "<string>") == NULL && strchr(frame, ':') != NULL &&
+           !text_is_of_python_library((struct text){frame, strlen(frame)});
 }
 
 /* "  /home/a/train.py:12 in step" -> "train.py:12 in step", of the innermost frame that is of no library. Code of

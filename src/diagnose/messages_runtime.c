@@ -79,13 +79,11 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
 /* "/home/a/train.py", 12, "step" -> "train.py:12 in step" */
 static void keep_frame(struct runtime_state *st, const struct rule_takes *takes)
 {
-    static const char *const of_libraries[] = {"/lib/python", "-packages/", "<frozen"};
     struct text file = rule_taken_text(takes, "_file");
     struct text line = rule_taken_text(takes, "_line");
     struct text function = rule_taken_text(takes, "_function");
-    for (size_t i = 0; i < sizeof of_libraries / sizeof of_libraries[0]; i++)
-        if (text_has(file, of_libraries[i]))
-            return;
+    if (text_is_of_python_library(file))
+        return;
     for (ptrdiff_t at; (at = text_find(file, "/")) >= 0;)
         file = text_skip(file, (size_t)at + 1);
     (void)snprintf(st->frame, sizeof st->frame, "%.*s:%.*s in %.*s", (int)file.len, file.at, (int)line.len, line.at,

@@ -34,7 +34,7 @@ static const struct part {
     {OWN | ENDED, "signal", {"target.failed_signal_name", "target.signal_name", NULL}},
     {OF_A_CALL | OWN, "exception", {"msg.python_exception", NULL, NULL}},
     {OWN, "thrown", {"msg.cxx_type", NULL, NULL}},
-    {OWN, "line", {"msg.python_place", NULL, NULL}},
+    {OWN, "line", {"msg.python_place", "hook.fault_place", NULL}},
     {STANDING, "line", {"f.stands_at", NULL, NULL}},
     {OF_A_CALL, "function", {"stack.top", NULL, NULL}},
     {OWN, "function", {"stack.place", NULL, NULL}},

@@ -406,3 +406,12 @@ bool text_parse_size(const char *s, size_t len, int64_t *ret)
     struct text t = text_trim((struct text){s, len});
     return text_take_size(&t, TEXT_SIZE_SI | TEXT_SIZE_NEEDS_UNIT, ret) && t.len == 0;
 }
+
+bool text_is_of_python_library(struct text frame)
+{
+    static const char *const places[] = {"/lib/python", "-packages/", "<frozen"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (text_has(frame, places[i]))
+            return true;
+    return false;
+}

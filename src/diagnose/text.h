@@ -78,6 +78,8 @@ struct text text_until(struct text in, const char *stops);
 char *text_if_changed(char *out, size_t len, bool changed, size_t *ret_len);
 
 /* Copies at most size - 1 bytes and always adds a NUL; returns out. */
+/* Does a frame of Python lie in the standard library or in an installed package? */
+bool text_is_of_python_library(struct text frame);
 const char *text_copy(struct text in, char *out, size_t size);
 
 /* Unsigned decimal / "0x" hexadecimal at the front; saturates at UINT64_MAX. */

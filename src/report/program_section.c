@@ -239,9 +239,27 @@ static void put_frame(const char *line, size_t len, struct buf *out)
     buf_putc(out, '\n');
 }
 
+/* "hang.py:2 in take < hang.py:9 in <module>", a line each */
+static void put_standing(const char *stack, struct buf *out)
+{
+    static const char between[] = " < ";
+    while (*stack != '\0') {
+        const char *end = strstr(stack, between);
+        size_t len = end != NULL ? (size_t)(end - stack) : strlen(stack);
+        put_line(out, &(struct text_line){stack, len, true, false});
+        stack += len + (end != NULL ? sizeof(between) - 1 : 0);
+    }
+}
+
 void report_frames(const struct report_input *in, struct buf *out)
 {
     const char *signal_name = NULL;
+    const char *stack = NULL;
+    if (facts_is_present(in->facts, "snap.life")) {
+        if (facts_get_text(in->facts, "snap.python_stack", &stack) || facts_get_text(in->facts, "snap.native_stack", &stack))
+            put_standing(stack, out);
+        return;
+    }
     if (in->stacks == NULL || !facts_get_text(in->facts, "target.failed_signal_name", &signal_name))
         return;
     const char *line = strstr(in->stacks, "(faulting)");

@@ -106,7 +106,9 @@ static void frames_heading(const struct report_input *in, struct buf *out)
     int64_t sender = 0, own = 0;
     bool is_sent = facts_get_integer(in->facts, "target.signal_sender_pid", &sender) &&
                    facts_get_integer(in->facts, "target.failed_pid", &own) && sender != own;
-    if (!facts_get_text(in->facts, "target.failed_signal_name", &name))
+    if (facts_get_text(in->facts, "snap.life", &name))
+        buf_puts(out, facts_is_present(in->facts, "snap.python_stack") ? "Where it stood, lines of Python" : "Where it stood");
+    if (facts_is_present(in->facts, "snap.life") || !facts_get_text(in->facts, "target.failed_signal_name", &name))
         return;
     for (size_t i = 0; i < sizeof(sent) / sizeof(sent[0]); i++)
         is_sent = is_sent || strcmp(name, sent[i]) == 0;

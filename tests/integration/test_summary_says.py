@@ -139,6 +139,22 @@ class Crash(support.Case):
         self.assertNotIn("libc.so", head)
         self.assertIn("it said: free(): double free detected", text)
 
+    def test_the_line_of_python_by_faulthandler(self):
+        """The hook turns it on where a library with native code is imported, as numpy is."""
+        script = self.write("bad.py", "import ctypes\ndef load():\n    ctypes.string_at(0)\nload()\n")
+        advice = "With PYTHONFAULTHANDLER=1 Python prints it"
+        bundle = self.only_bundle(self.run_it(PYTHON, script))
+        self.assertIn(advice, bundle.text("SUMMARY.md"))
+        self.assertNotIn("of Python's threads", bundle.text("SUMMARY.md"))
+        os.unlink(bundle.path)
+        self.write("numpy.py", "")
+        with open(script, encoding="utf-8") as file:
+            code = file.read()
+        self.write("bad.py", "import numpy\n" + code)
+        text = self.only_bundle(self.run_it(PYTHON, script)).text("SUMMARY.md")
+        self.assertIn("Python stood at bad.py:4 in load", text.replace("\\", ""))
+        self.assertNotIn(advice, text)
+
     def test_an_exception_has_its_text_and_its_line(self):
         script = self.write("bad.py", "def load(size):\n    raise ValueError('size must be > 0')\nload(0)\n")
         text = self.only_bundle(self.run_it(PYTHON, script, options=["--always"])).text("SUMMARY.md").replace("\\", "")
@@ -230,6 +246,7 @@ class StoodStill(support.Case):
                 self.assertEqual(bundle.verdict["path"][-1]["node"], "alive-self-wait", bundle.verdict["sentence"])
                 text = bundle.text("SUMMARY.md")
                 self.assertIn("at stuck.py:4 in take", text.splitlines()[0])
+                self.assertRegex(text, r"Where it stood, lines of Python, innermost first:\n\n```text\n\S*stuck.py:4 in take\n\S*stuck.py:6 in <module>\n```")
                 self.assertRegex(text, r"- it stands at stuck.py:4 in take \[waits/python\.\d\.txt\]")
             self.assertEqual(len(done.bundles), 2)
             for bundle in done.bundles:
