@@ -107,6 +107,16 @@ bool redact_is_excused(const struct redact_rule *rule, const char *text, size_t 
     return false;
 }
 
+/* "rocmcrash-20261201T001906Z-...": the rest of the name was redacted when the bundle was made. */
+static bool is_bundle_of_ours(const char *p, size_t len)
+{
+    static const char shape[] = "rocmcrash-ddddddddTddddddZ";
+    size_t i = 0;
+    while (i < sizeof shape - 1 && i < len && (shape[i] == 'd' ? isdigit((unsigned char)p[i]) != 0 : p[i] == shape[i]))
+        i++;
+    return i == sizeof shape - 1 && memchr(p, ' ', len) == NULL;
+}
+
 /* Does the text that the rule found stay as it is? */
 static bool stays(const struct redact_rules *rules, const struct redact_rule *rule, const char *p,
                   size_t len)
@@ -114,7 +124,7 @@ static bool stays(const struct redact_rules *rules, const struct redact_rule *ru
     if (rule->bits > 0 && redact_entropy(p, len) < rule->bits)
         return true;
     return rule->unless_known != KNOWN_NONE && !rule->has_label &&
-           redact_is_known(rules->vocabulary, rule->unless_known, p, len);
+           (is_bundle_of_ours(p, len) || redact_is_known(rules->vocabulary, rule->unless_known, p, len));
 }
 
 /* Adds what the rule found, as far as it does not stay. */

@@ -545,25 +545,10 @@ static bool is_spoken(const struct redact_vocabulary *v, const char *p, size_t l
     return words >= SENTENCE_MIN && 3 * technical < words;
 }
 
-/* "rocmcrash-20261201T001906Z-...": the rest of the name was redacted when the bundle was made. */
-static bool is_bundle_of_ours(const char *p, size_t len)
-{
-    static const char shape[] = "rocmcrash-ddddddddTddddddZ";
-    if (len < sizeof shape - 1)
-        return false;
-    for (size_t i = 0; i < sizeof shape - 1; i++)
-        if (shape[i] == 'd' ? !isdigit((unsigned char)p[i]) : p[i] != shape[i])
-            return false;
-    for (size_t i = sizeof shape - 1; i < len; i++)
-        if (!isalnum((unsigned char)p[i]) && strchr("._-", p[i]) == NULL)
-            return false;
-    return true;
-}
-
 bool redact_is_known(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                      size_t len)
 {
-    if (is_digest(p, len) || is_bundle_of_ours(p, len))
+    if (is_digest(p, len))
         return true;
     if (level == KNOWN_SPEECH)
         return !is_spoken(v, p, len);
