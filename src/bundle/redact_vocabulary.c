@@ -18,6 +18,9 @@
 #define CONSONANTS_MAX 4u /* of a name in a row */
 #define ACRONYM_MAX 5u
 #define SENTENCE_MIN 3u
+#define FIRST_UNPARTED 0xe3u /* the first byte of Chinese, Japanese and Korean characters is at least that */
+#define CHARACTER 3u         /* bytes of one */
+#define UNPARTED_MAX 120u    /* bytes of a run of them that is looked at */
 #define SHORT_CONSONANTS_MAX 2u /* of a name with one vowel: "Fjord", not "hsakmt" */
 
 struct word {
@@ -308,6 +311,19 @@ static bool is_of_product(const struct redact_vocabulary *v, const char *p, size
     return words < 2 || is_listed(v, p, len);
 }
 
+/* Scripts without blanks: is the run made of known words only? "メモリが不足しています" is six. */
+static bool is_made_of_known(const struct redact_vocabulary *v, enum redact_known level, const char *p, size_t len)
+{
+    bool reached[UNPARTED_MAX + 1] = {true};
+    if (len > UNPARTED_MAX || len % CHARACTER != 0 || (unsigned char)p[0] < FIRST_UNPARTED)
+        return false;
+    for (size_t at = 0; at < len; at += CHARACTER) {
+        for (size_t n = CHARACTER; reached[at] && n < WORD_MAX && at + n <= len; n += CHARACTER)
+            reached[at + n] = reached[at + n] || has(v, level, p + at, n);
+    }
+    return reached[len];
+}
+
 static bool are_known_words(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                             size_t len)
 {
@@ -319,7 +335,7 @@ static bool are_known_words(const struct redact_vocabulary *v, enum redact_known
         size_t run = at; /* the letters as a whole: "PyTorch", "MIOpen" */
         while (run < len && is_letter(p[run]))
             run++;
-        bool whole = is_known_word(v, level, p + at, run - at);
+        bool whole = is_known_word(v, level, p + at, run - at) || is_made_of_known(v, level, p + at, run - at);
         for (size_t from = at; !whole && from < run;) {
             size_t end = word_end(p, run, from);
             if (!is_known_word(v, level, p + from, end - from))
@@ -352,8 +368,9 @@ static bool is_one_sound(char a, char b)
 static bool looks_like_name(const char *p, size_t len)
 {
     size_t row = 0, longest = 0, vowels = 0;
-    size_t sounds = 0, most = 0;
+    size_t sounds = 0, most = 0, letters = 0;
     for (size_t i = 0; i < len; i++) {
+        letters += ((unsigned char)p[i] & 0xc0) != 0x80;
         bool vowel = is_vowel(p[i]);
         bool joined = row > 0 && is_one_sound(p[i - 1], p[i]);
         row = vowel ? 0 : row + 1;
@@ -362,7 +379,7 @@ static bool looks_like_name(const char *p, size_t len)
         most = sounds > most ? sounds : most;
         vowels += vowel;
     }
-    return len >= NAME_MIN && vowels > 0 &&
+    return letters >= NAME_MIN && vowels > 0 &&
            (vowels > 1 ? most <= CONSONANTS_MAX : longest <= SHORT_CONSONANTS_MAX);
 }
 
