@@ -34,18 +34,11 @@ enum list { LIST_WORDS, LIST_NAMES, LIST_LIFE, LIST_SPEECH, LIST_FILLING };
 
 static enum list list_of(enum redact_known level)
 {
-    switch (level) {
-    case KNOWN_NAME:
-        return LIST_NAMES;
-    case KNOWN_LIFE:
-        return LIST_LIFE;
-    case KNOWN_SPEECH:
-        return LIST_SPEECH;
-    case KNOWN_FILLING:
-        return LIST_FILLING;
-    default:
-        return LIST_WORDS;
-    }
+    return level == KNOWN_NAME      ? LIST_NAMES
+           : level == KNOWN_LIFE    ? LIST_LIFE
+           : level == KNOWN_SPEECH  ? LIST_SPEECH
+           : level == KNOWN_FILLING ? LIST_FILLING
+                                    : LIST_WORDS;
 }
 
 struct redact_vocabulary {
@@ -317,10 +310,9 @@ static bool is_made_of_known(const struct redact_vocabulary *v, enum redact_know
     bool reached[UNPARTED_MAX + 1] = {true};
     if (len > UNPARTED_MAX || len % CHARACTER != 0 || (unsigned char)p[0] < FIRST_UNPARTED)
         return false;
-    for (size_t at = 0; at < len; at += CHARACTER) {
+    for (size_t at = 0; at < len; at += CHARACTER)
         for (size_t n = CHARACTER; reached[at] && n < WORD_MAX && at + n <= len; n += CHARACTER)
             reached[at + n] = reached[at + n] || has(v, level, p + at, n);
-    }
     return reached[len];
 }
 
@@ -367,8 +359,7 @@ static bool is_one_sound(char a, char b)
 /* Can it be spoken? "memcpyasync" and "lundstrom" can, "hsakmt" and "nvptx" cannot: nobody is called so. */
 static bool looks_like_name(const char *p, size_t len)
 {
-    size_t row = 0, longest = 0, vowels = 0;
-    size_t sounds = 0, most = 0, letters = 0;
+    size_t row = 0, longest = 0, vowels = 0, sounds = 0, most = 0, letters = 0;
     for (size_t i = 0; i < len; i++) {
         letters += ((unsigned char)p[i] & 0xc0) != 0x80;
         bool vowel = is_vowel(p[i]);
@@ -588,8 +579,7 @@ static bool is_of_joined(char c)
     return is_letter(c) || isdigit((unsigned char)c) || c == '-';
 }
 
-size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, size_t from,
-                           size_t to)
+size_t redact_unknown_word(const struct redact_vocabulary *v, const char *text, size_t from, size_t to)
 {
     while (from < to) {
         size_t end = from;
