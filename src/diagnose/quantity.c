@@ -173,14 +173,13 @@ static enum quantity_role role_before(struct span s, bool *direct)
     return found;
 }
 
-/* One of the next words: "GiB is free", "MiB already allocated". A comma or a bracket ends the
+/* One of the next words: "GiB is free", "MiB already allocated". A comma, a bracket or two blanks end the
  * search. */
 static enum quantity_role role_behind(struct span s)
 {
     const char *at = s.begin;
     for (unsigned words = 0; words < 3; words++) {
-        while (at < s.end && *at == ' ')
-            at++;
+        at += at < s.end && *at == ' ';
         const char *begin = at;
         while (at < s.end && is_letter(*at))
             at++;
@@ -458,12 +457,25 @@ static enum quantity_role role_of_cell(struct text cell)
     return role == QUANTITY_NONE && noun ? QUANTITY_USED : role;
 }
 
+/* "allocated 13.94 GiB" */
+static bool has_figure(struct text cell)
+{
+    struct quantity q[QUANTITIES_MAX];
+    size_t n = text_has_digit(cell) ? quantity_line(cell, q) : 0;
+    for (size_t i = 0; i < n; i++)
+        if (q[i].unit != UNIT_NONE)
+            return true;
+    return false;
+}
+
 /* A row of numbers is no header; a name may have a number in it. */
 static bool is_name_of_column(struct text cell, char separator)
 {
     if (cell.len == 0)
         return separator == '|';
     bool of_words = separator == '|' || separator == QUANTITY_WIDE;
+    if (of_words && has_figure(cell))
+        return false;
     return (of_words ? !isdigit((unsigned char)cell.at[0]) : !text_has_digit(cell)) && strchr(":.", cell.at[cell.len - 1]) == NULL;
 }
 

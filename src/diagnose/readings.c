@@ -65,15 +65,15 @@ static enum readings_kind kind_of(uint64_t words)
                                                    : READINGS_KINDS;
 }
 
-/* The last two words, of one clause. */
+/* The last two words, of one clause. Two blanks end it, too. */
 static struct text last_words(struct text t)
 {
     while (t.len > 0 && strchr(" =:\"'(", t.at[t.len - 1]) != NULL)
         t.len--;
     size_t at = t.len;
-    for (unsigned blanks = 0; at > 0 && strchr(",;|", t.at[at - 1]) == NULL; at--) {
+    for (unsigned blanks = 0; at > 0 && strchr(",;|\t", t.at[at - 1]) == NULL; at--) {
         blanks += t.at[at - 1] == ' ' || t.at[at - 1] == '=';
-        if (blanks == 2)
+        if (blanks == 2 || (at > 1 && t.at[at - 1] == ' ' && t.at[at - 2] == ' '))
             break;
     }
     return text_skip(t, at);

@@ -45,6 +45,7 @@ static void test_roles(void **state)
         {"required_gb: 1.5", QUANTITY_ASKED, 1.5},
         {"usable_mib=1536", QUANTITY_FREE, 1.5},
         {"alloc_mb 1536", QUANTITY_ALLOCATED, 1.5},
+        {"1536 MiB  free list is long", QUANTITY_NONE, 1.5},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -132,6 +133,14 @@ static void test_axis(void **state)
         /* a size that falls while memory grows is not followed; a counter does not repeat */
         {"bs 512 step 1 used 3 GB\nbs 256 step 2 used 4 GB\nbs 1024 step 3 used 5 GB\nbs 64 step 4 used 7 GB\n", "series.clock"},
         {"step 5 used 3 GB\nstep 5 used 4 GB\nstep 5 used 5 GB\nstep 5 used 6 GB\n", "series.grows"},
+        /* two blanks, or a bar, part the fields of a line; a line with a figure is no header of a table */
+        {"step 2: loss 0.9123  allocated 1.00 GiB\nstep 3: loss 0.9012  allocated 2.00 GiB\nstep 4: loss 0.8903  allocated 3.00 GiB\n"
+         "step 5: loss 0.8801  allocated 4.00 GiB\n", "series.clock"},
+        {"epoch 1 step 2 | loss 0.91 | mem 1.00 GiB\nepoch 1 step 3 | loss 0.90 | mem 2.00 GiB\nepoch 1 step 4 | loss 0.89 | mem 3.00 GiB\n"
+         "epoch 1 step 5 | loss 0.88 | mem 4.00 GiB\n", "series.clock"},
+        {"bs 2  loss 0.91\tpeak 1.00 GiB\nbs 3  loss 0.90\tpeak 2.00 GiB\nbs 4  loss 0.89\tpeak 3.00 GiB\nbs 5  loss 0.88\tpeak 4.00 GiB\n",
+         "series.follows_size"},
+        {"| layers | GPU 0 VRAM (GiB) |\n| 10 | 4 |\n| 20 | 6 |\n| 30 | 8 |\n| 40 | 9 |\n", "series.follows_size"},
         /* an amount of work is a size unless a counter goes with it */
         {"1000 tokens used 3 GB\n3000 tokens used 4 GB\n4000 tokens used 5 GB\n5000 tokens used 6 GB\n", "series.follows_size"},
         {"step 1 tokens 1000 used 3 GB\nstep 2 tokens 3000 used 4 GB\nstep 3 tokens 4000 used 5 GB\nstep 4 tokens 5000 used 6 GB\n", "series.clock"},
