@@ -83,8 +83,8 @@ static const struct wording wordings[] = {
     {"hw-ras", NULL, "The GPU's hardware reported an error"},
     {"host-oom/Windows commit limit", NULL, "Out of host memory: the commit limit of Windows"},
     {"host-oom", "kmsg.oom_kill_memcg",
-     "Out of host memory: the cgroup's limit was reached[[ ({host.cgroup_used_bytes} used of "
-     "{host.cgroup_limit_bytes})]]"},
+     "Out of host memory: the cgroup's limit was reached[[ ({kmsg.oom_memcg_usage_bytes} used of "
+     "{kmsg.oom_memcg_limit_bytes})]]"},
     {"host-oom", "kmsg.oom_kill_comm",
      "Out of host memory: the kernel killed {kmsg.oom_kill_comm}"},
     {"host-oom/allocation failed", NULL, "The program did not get host memory"},

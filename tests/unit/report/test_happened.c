@@ -71,6 +71,14 @@ static void a_sentence_for_each(void **state)
          "Out of host memory: the kernel killed python3 (host-oom, high confidence)"},
         {"host-oom", "", "{\"kmsg.oom_kill_comm\":\"python3\",\"kmsg.oom_kill_memcg\":true}",
          "Out of host memory: the cgroup's limit was reached (host-oom, high confidence)"},
+        /* The figures of the kernel at the kill, not those that were read after it. */
+        {"host-oom", "",
+         "{\"kmsg.oom_kill_memcg\":true,\"host.cgroup_used_bytes\":195035136,\"host.cgroup_limit_bytes\":314572800}",
+         "Out of host memory: the cgroup's limit was reached (host-oom, high confidence)"},
+        {"host-oom", "",
+         "{\"kmsg.oom_kill_memcg\":true,\"kmsg.oom_memcg_usage_bytes\":314572800,\"kmsg.oom_memcg_limit_bytes\":314572800,"
+         "\"host.cgroup_used_bytes\":195035136,\"host.cgroup_limit_bytes\":314572800}",
+         "Out of host memory: the cgroup's limit was reached (300.0 MiB used of 300.0 MiB) (host-oom, high confidence)"},
         {"resource-limit", "file descriptors",
          "{\"f.fds_used_up_count\":1024,\"proc.0.fds_count\":46,\"proc.0.fds_limit\":1024}",
          "Out of file descriptors: 1024 open of 1024 (resource-limit, high confidence)"},
