@@ -105,6 +105,11 @@ static const struct {
         {"ledger.vram.live_bytes", held, NULL}, {"ledger.hip.size_bytes", 1048576, NULL}
     {"f.ledger_room_bytes", "17008070492", {LEDGER(GIB(8))}},
     {"f.ledger_room_bytes", "17072917053", {LEDGER(INT64_C(17072917053))}},
+    /* People read the driver's figure where it is less than the need, else the estimate. */
+    {"f.ledger_usable_bytes", "17129537536", {LEDGER(INT64_C(17129537536)), {"gpu.0.drm.vram_usable_bytes", INT64_C(17129537536), NULL}}},
+    {"f.ledger_usable_bytes", "", {LEDGER(INT64_C(17072917053)), {"gpu.0.drm.vram_usable_bytes", INT64_C(17129537536), NULL}}},
+    {"f.ledger_estimated_bytes", "17072917053", {LEDGER(INT64_C(17072917053)), {"gpu.0.drm.vram_usable_bytes", INT64_C(17129537536), NULL}}},
+    {"f.ledger_estimated_bytes", "", {LEDGER(INT64_C(17129537536)), {"gpu.0.drm.vram_usable_bytes", INT64_C(17129537536), NULL}}},
     /* The user's cap, if it is valid; else the version's. */
     {"f.alloc_cap_percent", "50", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50"}}},
     {"f.alloc_cap_percent", "", {{"env.GPU_SINGLE_ALLOC_PERCENT", 0, "50%"}}},
