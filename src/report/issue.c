@@ -29,6 +29,7 @@
 #define ROCMINFO_LINES 400
 #define SUMMARY_LINES 400
 #define GPUS_MAX 16
+#define REPOSITORY_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 #define VALUE_BYTES_MIN 3 /* a shorter value stands anywhere */
 
 struct issue {
@@ -403,17 +404,49 @@ static void add_field(const char *name, const char *value, struct buf *link)
     buf_release(&field);
 }
 
+/* The first words of file_at that lead to the tracker; NULL = none. */
+static const char *named_at(const cJSON *tracker, const char *file_at)
+{
+    const char *first = NULL;
+    const cJSON *word = NULL;
+    cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(tracker, "at"))
+    {
+        const char *found = cJSON_IsString(word) ? strstr(file_at, word->valuestring) : NULL;
+        first = found != NULL && (first == NULL || found < first) ? found : first;
+    }
+    return first;
+}
+
+/* The form of the repository that file_at names, else that of the tracker. */
+static void put_form(const struct report_files *in, const cJSON *tracker, struct buf *out)
+{
+    cJSON *verdict = in->verdict != NULL ? cJSON_Parse(in->verdict) : NULL;
+    const cJSON *ends = cJSON_GetObjectItemCaseSensitive(tracker, "of_repository");
+    const char *form = string_of(tracker, "new"), *named = named_at(tracker, string_of(verdict, "file_at"));
+    const char *front = cJSON_GetStringValue(cJSON_GetArrayItem(ends, 0)), *back = cJSON_GetStringValue(cJSON_GetArrayItem(ends, 1));
+    struct buf place = BUF_INIT;
+    if (front != NULL && back != NULL && named != NULL) {
+        size_t owner = strcspn(named, "/") + 1;
+        buf_printf(&place, "%s%.*s/", front, (int)(owner + strspn(named + owner, REPOSITORY_LETTERS)), named);
+    }
+    if (place.len > 0 && strncmp(form, buf_str(&place), place.len) != 0)
+        buf_printf(out, "%.*s%s", (int)place.len - 1, buf_str(&place), back);
+    else
+        buf_puts(out, form);
+    buf_release(&place);
+    cJSON_Delete(verdict);
+}
+
 void issue_link(const struct report_files *in, const cJSON *tracker, struct buf *out)
 {
     struct buf title = BUF_INIT;
     const cJSON *section = NULL;
-    const char *form = string_of(tracker, "new");
-    if (form[0] == '\0')
+    put_form(in, tracker, out);
+    if (out->len == 0)
         return;
     struct issue issue = open_issue(in);
     issue_title(in, tracker, &title);
-    buf_puts(out, form);
-    add_field(strstr(form, "gitlab") != NULL ? "issue[title]" : "title", buf_str(&title), out);
+    add_field(strstr(buf_str(out), "gitlab") != NULL ? "issue[title]" : "title", buf_str(&title), out);
     cJSON_ArrayForEach(section, cJSON_GetObjectItemCaseSensitive(tracker, "sections"))
     {
         struct buf text = BUF_INIT;
@@ -493,17 +526,16 @@ void issue_makes_public(const struct report_files *in, const cJSON *tracker, str
 const cJSON *issue_tracker(const struct report_files *in, const cJSON *trackers)
 {
     cJSON *verdict = in->verdict != NULL ? cJSON_Parse(in->verdict) : NULL;
-    const char *file_at = string_of(verdict, "file_at");
+    const char *file_at = string_of(verdict, "file_at"), *first = NULL;
     const cJSON *tracker = NULL;
     const cJSON *found = NULL;
     const cJSON *last = NULL;
     cJSON_ArrayForEach(tracker, cJSON_GetObjectItemCaseSensitive(trackers, "trackers"))
     {
-        const cJSON *word = NULL;
-        cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(tracker, "at"))
-        {
-            if (found == NULL && cJSON_IsString(word) && strstr(file_at, word->valuestring) != NULL)
-                found = tracker;
+        const char *named = named_at(tracker, file_at);
+        if (named != NULL && (first == NULL || named < first)) {
+            first = named;
+            found = tracker;
         }
         last = tracker;
     }

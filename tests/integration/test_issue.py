@@ -73,6 +73,23 @@ class Issue(support.BundleCase):
         self.assertEqual(self.made()["tracker"], "other")
         self.assertIn("own tracker", self.bundle.verdict["file_at"])
 
+    def test_the_form_is_that_of_the_tracker_that_is_named_first(self):
+        known = {tracker["name"]: tracker["new"] for tracker in self.trackers}
+        chooser = "https://github.com/%s/issues/new/choose"
+        for named, name, form in (
+                ("ROCm/TheRock", "rocm", chooser % "ROCm/TheRock"),
+                ("ROCm/rocm-systems (RCCL)", "rocm", chooser % "ROCm/rocm-systems"),
+                ("ROCm/../../else where", "rocm", chooser % "ROCm/"),
+                ("ROCm/ROCm", "rocm", known["rocm"]),
+                ("gitlab.freedesktop.org/drm/amd; ROCm/amdgpu where 'modinfo -n amdgpu' prints a path with dkms", "drm-amd", known["drm-amd"]),
+                ("the program's own tracker first; a fault in a framework's kernel: that framework; unclear: ROCm/rocm-systems", "other", ""),
+                ("the project that ships the build (wheels of ROCm: ROCm/TheRock)", "other", "")):
+            def rename(file, data, named=named):
+                return json.dumps({**json.loads(data), "file_at": named}).encode() if file == "verdict.json" else data
+            issue = json.loads(self.verb("issue", "--json", self.changed_bundle(self.bundle, rename)).stdout)
+            self.assertEqual((issue["tracker"], issue["link"].split("&title=")[0].split("?title=")[0].split("?issue%5B")[0].split("?issue[")[0]),
+                             (name, form), named)
+
     def test_what_the_user_reads_is_apart_from_what_he_posts(self):
         done = self.verb("issue", self.bundle.path)
         self.assertTrue(done.stdout.startswith("Title: "), done.stdout[:80])
