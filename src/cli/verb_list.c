@@ -185,18 +185,29 @@ static void on_unfinished(void *context, const char *run_dir)
     prune_add(&line->found, run_dir, row.bytes, row.made_s, PRUNE_RUN);
 }
 
-/* The fallback folder for bundles, beside the runs: used when the wanted folder could not take them. */
+static bool is_current(const char *folder)
+{
+    struct stat here, there;
+    return stat(".", &here) == 0 && stat(folder, &there) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+/* The folders that take bundles when the wanted one takes none: "bundles" beside the runs; /tmp/rocmcrash-UID has no "bundles". */
+static void list_fallback(struct list_line *line, const char *runs)
+{
+    static const char *const tails[] = {"", "/bundles"};
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        char folder[FS_PATH_MAX + 32];
+        (void)snprintf(folder, sizeof folder, "%.*s%s", (int)(strrchr(runs, '/') - runs), runs, tails[i]);
+        if (!is_current(folder))
+            (void)list_folder(line, folder);
+    }
+}
+
 static int list_own_folders(struct list_line *line, struct rc_err *err)
 {
     char base[FS_PATH_MAX];
-    char bundles[FS_PATH_MAX + 32];
-    if (rundir_base(base, sizeof base, err) == 0) {
-        char *last = strrchr(base, '/');
-        if (last != NULL)
-            *last = '\0';
-        (void)snprintf(bundles, sizeof bundles, "%s/bundles", base);
-        (void)list_folder(line, bundles);
-    }
+    if (rundir_base(base, sizeof base, err) == 0)
+        list_fallback(line, base);
     if (line->class_name != NULL) /* an unfinished run has no verdict */
         return 0;
     size_t before = line->rows;

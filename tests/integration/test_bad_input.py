@@ -5,6 +5,7 @@ and its exit status is unchanged."""
 import ctypes
 import json
 import os
+import re
 import platform
 import shutil
 import struct
@@ -277,6 +278,17 @@ class Placing(BadCase):
                 self.assertNotIn(b"not where it was asked for", line)
             self.assertNotIn(b"\x1b", done.stderr)
             self.assertEqual(len(os.listdir(folder)), 1, name)
+
+    def test_list_knows_the_last_folder(self):
+        """Without a home, a bundle that its folder does not take goes to the user's folder in /tmp."""
+        for name in ("ROCMCRASH_STATE_DIR", "XDG_STATE_HOME", "HOME"):
+            self.environ.pop(name, None)
+        done = subprocess.run([ROCMCRASH, "--", "/bin/sh", "-c", CRASH], cwd="/proc", check=False, env=self.environ,
+                              capture_output=True, text=True, timeout=60)
+        place = re.search(r"rocmcrash: bundle: (/tmp/rocmcrash-\d+/\S+)", done.stderr).group(1)
+        self.addCleanup(os.remove, place)
+        self.assertIn(os.path.basename(place), self.verb("list", cwd="/proc").stdout)
+        self.assertEqual(self.verb("list", cwd=os.path.dirname(place)).stdout.count(os.path.basename(place)), 1)
 
     def test_full_disk_for_the_run(self):
         """Nothing can be recorded in the usual place: it is recorded elsewhere, and nothing is lost."""
