@@ -353,6 +353,40 @@ static void a_fault_of_the_command_processor_gets_its_own_advice(void **state)
     verdict_release(&v);
 }
 
+/* Of the two drivers, the tracker of the one that is loaded; of an unknown one both, and how to tell. */
+static void the_tracker_is_that_of_the_driver(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"kmsg.first_bad\": \"gpu-hang\", \"host.amdgpu_is_dkms\": true}", "ROCm/amdgpu"},
+        {"{\"kmsg.first_bad\": \"gpu-hang\", \"host.amdgpu_is_dkms\": false}", "gitlab.freedesktop.org/drm/amd"},
+        {"{\"kmsg.first_bad\": \"gpu-hang\"}",
+         "gitlab.freedesktop.org/drm/amd; ROCm/amdgpu where 'modinfo -n amdgpu' prints a path with dkms"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct verdict v = fixture_judge_text(*state, rows[i][0]);
+        size_t n = strlen(rows[i][1]);
+        if (strncmp(v.file_at, rows[i][1], n) != 0 || strncmp(v.file_at + n, "; attach", 8) != 0)
+            fail_msg("%s: %s", rows[i][0], v.file_at);
+        verdict_release(&v);
+    }
+}
+
+/* A program that has no GPU cannot have run out of its memory. */
+static void a_crash_without_a_gpu_hides_no_vram(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"msg.segfault\": 1, \"target.signal\": 11, \"run.program\": \"make\", \"gpu.present\": true}", "low"},
+        {"{\"msg.segfault\": 1, \"target.signal\": 11, \"run.program\": \"make\", \"gpu.present\": true, \"proc.0.uses_gpu\": true}", "low"},
+        {"{\"msg.segfault\": 1, \"target.signal\": 11, \"run.program\": \"make\", \"gpu.present\": true, \"proc.0.uses_gpu\": false}", "medium"},
+        {"{\"msg.segfault\": 1, \"target.signal\": 11, \"run.program\": \"make\", \"gpu.present\": false, \"proc.0.uses_gpu\": false}", "medium"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct verdict v = fixture_judge_text(*state, rows[i][0]);
+        assert_string_equal(v.class_name, "app-bug");
+        if (strcmp(v.confidence, rows[i][1]) != 0 || fixture_list_holds(&v.against, "exhausted VRAM") != (strcmp(rows[i][1], "low") == 0))
+            fail_msg("%s: %s", rows[i][0], v.confidence);
+        verdict_release(&v);
+    }
+}
+
 static void an_xid_is_named(void **state)
 {
     struct verdict v =
@@ -412,6 +446,7 @@ int main(void)
         cmocka_unit_test(nobody_is_told_to_do_what_he_did),
         cmocka_unit_test(a_fault_of_the_command_processor_gets_its_own_advice),
         cmocka_unit_test(an_xid_is_named),
+        cmocka_unit_test(the_tracker_is_that_of_the_driver), cmocka_unit_test(a_crash_without_a_gpu_hides_no_vram),
         cmocka_unit_test(a_cap_set_by_the_user_is_found),
     };
     return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
