@@ -60,6 +60,12 @@ static bool is_stderr_unread(const struct shared *s, const struct launch_options
     return options->follow != FOLLOW_NONE && s->run.follow_error[0] != '\0';
 }
 
+/* A shell ends with 128 and the signal of its child. 255 is Perl's, PHP's and ssh's error. */
+static bool is_signal_of_a_child(int status)
+{
+    return status > 128 && status <= 128 + SIGRTMAX;
+}
+
 static enum finish_what by_what_was_seen(const struct shared *s, const struct launch_options *options)
 {
     int status = s->target_status;
@@ -86,8 +92,8 @@ static enum finish_what by_what_was_seen(const struct shared *s, const struct la
         bool unseen = s->stderr_carried.unseen > 0 || (s->ledger_in_use != 0 && is_stderr_unread(s, options));
         if (pattern || silent || unseen || a_process_crashed(s) || was_ended_in_a_hang(s))
             return FINISH_BUNDLE;
-        if (s->plain_matches == 0) /* a shell reports a signal of its child by a status above 128 */
-            return WEXITSTATUS(status) > 128 ? FINISH_NOTHING : FINISH_HINT;
+        if (s->plain_matches == 0)
+            return is_signal_of_a_child(WEXITSTATUS(status)) ? FINISH_NOTHING : FINISH_HINT;
         return options->bundle_on == BUNDLE_ON_ERROR ? FINISH_BUNDLE : FINISH_HINT;
     }
     if (options->bundle_on == BUNDLE_ON_OOM && inject_python_saw_oom(s))

@@ -158,7 +158,8 @@ class Policy(support.Case):
 
     def test_a_terminal_is_told_how_to_get_one(self):
         for code, told in ((PLAIN["value"], "an error of the program itself"), ("import sys; sys.exit(1)", "exit status 1"),
-                           ("import sys; sys.exit(130)", None)):
+                           ("import sys; sys.exit(130)", None), ("import sys; sys.exit(200)", "exit status 200"),
+                           ("import sys; sys.exit(255)", "exit status 255")):
             command = [ROCMCRASH, "--output-dir", self.outdir, "--", PYTHON, "-c", code]
             _, text = self.on_terminal(command, self.environ)
             lines = [line for line in text.splitlines() if line.startswith("rocmcrash:")]
