@@ -134,6 +134,25 @@ static void tell_headings(const char *path, const char *markdown, const char *wo
     buf_release(&names);
 }
 
+/* Rules change from version to version: 'triage' may judge otherwise than what is shown. */
+static void tell_version(const char *path, struct buf *out)
+{
+    struct rc_err err = {""};
+    struct buf line = BUF_INIT;
+    RC_AUTO_FREE char *text = NULL;
+    ssize_t len = bundle_read_file(path, "manifest.json", FACTS_MAX, &text, &err);
+    cJSON *manifest = len > 0 ? cJSON_ParseWithLength(text, (size_t)len) : NULL;
+    const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(manifest, "version"));
+    if (version != NULL && strcmp(version, ROCMCRASH_VERSION) != 0) {
+        buf_puts(&line, "(judged by rocmcrash ");
+        say_word(&line, version);
+        buf_puts(&line, "; 'rocmcrash triage' judges it by " ROCMCRASH_VERSION ")\n");
+        wrap_lines(out, buf_str(&line), wrap_columns(STDOUT_FILENO));
+    }
+    cJSON_Delete(manifest);
+    buf_release(&line);
+}
+
 static int show_one(const char *path, const struct show_line *line, struct buf *out)
 {
     struct rc_err err = {""};
@@ -153,6 +172,8 @@ static int show_one(const char *path, const struct show_line *line, struct buf *
     }
     if (out->len > before && out->data[out->len - 1] != '\n')
         buf_putc(out, '\n');
+    if (!line->raw && line->section == NULL)
+        tell_version(path, out);
     if (!line->all && !line->raw && line->section == NULL)
         wrap_lines(out, "('rocmcrash show --all' has the tables of facts)\n", wrap_columns(STDOUT_FILENO));
     verb_tell_damage(path);

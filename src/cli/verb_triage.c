@@ -228,10 +228,20 @@ static void print_text(const struct facts *facts, const struct verdict *verdict,
         (void)say_line(stdout, "rocmcrash: experiment: %s", text_of(experiment, "sentence"));
 }
 
-/* `name`: of the bundle, when there are several. `experiment` NULL = there was none. */
-static int judge_and_print(struct facts *facts, const struct tree *tree, const struct triage_line *line,
-                           const cJSON *experiment, const char *name, struct rc_err *err)
+/* Another version, or a kernel log that was added, may judge otherwise than when the bundle was made. */
+static void tell_earlier(const cJSON *earlier, const cJSON *judged)
 {
+    const char *class_name = text_of(earlier, "class");
+    if (class_name[0] != '\0' && strcmp(class_name, text_of(judged, "class")) != 0)
+        (void)say_line(stdout, "rocmcrash: when the bundle was made, the verdict was: %s, %s confidence", class_name,
+                       text_of(earlier, "confidence"));
+}
+
+/* `name`: of the bundle, when there are several. `earlier`: its own verdict; NULL = it is no bundle. */
+static int judge_and_print(struct facts *facts, const struct tree *tree, const struct triage_line *line,
+                           const cJSON *earlier, const char *name, struct rc_err *err)
+{
+    const cJSON *experiment = cJSON_GetObjectItemCaseSensitive(earlier, "experiment");
     struct verdict verdict = {.class_name = NULL};
     struct explanation why = {.count = 0};
     const char *wanted = line->explain;
@@ -247,6 +257,8 @@ static int judge_and_print(struct facts *facts, const struct tree *tree, const s
         print_table_row(facts, &verdict, judged, name);
     else if (r == 0)
         print_text(facts, &verdict, judged, name);
+    if (r == 0 && !line->json && !line->table)
+        tell_earlier(earlier, judged);
     if (r == 0 && !line->json && !line->table && wanted != NULL)
         print_explanation(&why, wanted, strcmp(wanted, verdict.class_name) == 0);
     (void)fflush(stdout);
@@ -380,7 +392,7 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
     if (r == 0)
         r = judge_bundle(facts, parts, path, line, err);
     if (r == 0)
-        r = judge_and_print(facts, tree, line, cJSON_GetObjectItemCaseSensitive(verdict, "experiment"), name, err);
+        r = judge_and_print(facts, tree, line, verdict, name, err);
     if (r == 0)
         verb_tell_damage(path);
     cJSON_Delete(verdict);

@@ -42,6 +42,16 @@ class Earlier(support.Case):
             verdict = json.loads(self.ok("triage", "--json", path))
             self.assertEqual((verdict["class"], verdict["vendor"]), (TODAY.get(version, name), "amd"))
 
+    def test_the_reader_learns_that_another_version_judged(self):
+        for path, version, name in self.each():
+            said = f"(judged by rocmcrash {version}; 'rocmcrash triage' judges it by "
+            self.assertEqual(said in self.ok("show", path), f"rocmcrash {version} " not in self.ok("--version"))
+            said = f"rocmcrash: when the bundle was made, the verdict was: {name}, "
+            self.assertEqual(said in self.ok("triage", path), TODAY.get(version, name) != name)
+        made = self.only_bundle(self.python("raise ValueError"))
+        self.assertNotIn("judged by rocmcrash", self.ok("show", made.path))
+        self.assertNotIn("when the bundle was made", self.ok("triage", made.path))
+
     def test_other_verbs(self):
         for path, _, _ in self.each():
             self.ok("diff", path, path)
