@@ -64,7 +64,7 @@ static ssize_t read_membership(const struct collect_ctx *ctx, char *out, size_t 
         n = fs_read_text(path, out, size);
     }
     if (n <= 0) {
-        *ret_of = "our own group";
+        *ret_of = "group of rocmcrash";
         /* A recorded machine has its own, or none. */
         n = fs_read_machine_text("/proc/self/cgroup", out, size);
     }

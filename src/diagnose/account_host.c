@@ -23,7 +23,7 @@ static const struct account_part gtt_parts[] = {
     {"account.gtt.remainder_bytes", "not accounted for: other processes and the driver", '?'},
 };
 
-const struct account account_of_host = {"host", "RAM at the refusal", "account.host.total_bytes",
+const struct account account_of_host = {"host", "RAM at the failure", "account.host.total_bytes",
                                         host_parts, COUNT(host_parts)};
 const struct account account_of_gtt = {"gtt", "RAM that the GPU may use (GTT) at the refusal",
                                        "account.gtt.total_bytes", gtt_parts, COUNT(gtt_parts)};
@@ -130,6 +130,8 @@ static void derive_gtt(struct facts *facts)
 
 void account_derive_host(struct facts *facts)
 {
+    if (is_set(facts, "kmsg.oom_kill_memcg")) /* the machine had RAM: the limit was the group's */
+        return;
     if (host_was_refused(facts) || is_set(facts, "oom.seen") || is_set(facts, "msg.xla_oom") ||
         is_set(facts, "msg.bfc_oom")) {
         derive_host(facts);

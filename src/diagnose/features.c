@@ -136,16 +136,17 @@ static const struct fact *any_message(const struct facts *facts, const char *a, 
     return NULL;
 }
 
-/* `told`: the fact that tells whether the log was read (if false or missing: with the reason). */
+/* `told`: the fact that tells whether the log was read (if false or missing: with the reason).
+ * `seen_in`: where a message of it was seen; NULL = there is none. */
 static void set_log_read(struct facts *facts, const char *feature, const char *told,
-                         const struct fact *message, const char *otherwise)
+                         const char *seen_in, const char *otherwise)
 {
     const struct fact *f = facts_best(facts, told);
     bool present = f != NULL && f->status == FACT_PRESENT;
     if (present && f->integer != 0) {
         feature_flag(facts, feature, true, &told, 1);
-    } else if (message != NULL) {
-        (void)facts_set_boolean(facts, feature, FACT_IMPACT, true, message->source);
+    } else if (seen_in != NULL) {
+        (void)facts_set_boolean(facts, feature, FACT_IMPACT, true, seen_in);
     } else {
         const char *reason = NULL;
         if (f != NULL)
@@ -158,16 +159,17 @@ static void set_log_read(struct facts *facts, const char *feature, const char *t
 
 static void derive_logs_read(struct facts *facts)
 {
-    const struct fact *message = any_message(facts, "msg.", "oom.");
+    const struct fact *message = any_message(facts, "msg.", "oom."), *kernel = any_message(facts, "kmsg.", "kmsg.");
+    const char *seen_in = message != NULL ? message->source : NULL;
     const struct fact *run = facts_best(facts, "run.program");
     /* the recorder follows the output of every run, and sets run.output if it could not */
     if (message == NULL && run != NULL && run->status == FACT_PRESENT &&
         facts_best(facts, "run.output") == NULL)
-        message = run;
+        seen_in = "stderr";
     set_log_read(facts, "f.output_read",
                  facts_best(facts, "run.output") != NULL ? "run.output" : "log.output_read",
-                 message, "no output of the program was given");
-    set_log_read(facts, "f.kernel_log_read", "kmsg.readable", any_message(facts, "kmsg.", "kmsg."),
+                 seen_in, "no output of the program was given");
+    set_log_read(facts, "f.kernel_log_read", "kmsg.readable", kernel != NULL ? kernel->source : NULL,
                  "no kernel log was given");
 }
 

@@ -52,6 +52,8 @@ static void put_source(const struct facts *facts, const char *fact, struct buf *
     size_t len = strlen(places);
     if (places[len - 1] == ']')
         places[len - 1] = '\0';
+    if (strstr(places, "; ") != NULL)
+        buf_puts(out, "computed from ");
     escape_markdown(out, places + 2, SOURCE_MAX);
 }
 
@@ -104,6 +106,8 @@ static const struct account *choose(const struct report_input *in)
     bool gtt = in->verdict != NULL && strcmp(in->verdict->class_name, "gtt-limit") == 0;
     if (is_of_host(in->verdict) && is_known(in->facts, &account_of_host))
         return &account_of_host;
+    if (in->verdict != NULL && strcmp(in->verdict->class_name, "host-oom") == 0)
+        return NULL;
     /* PyTorch's message reports that memory itself. */
     if (gtt && !facts_get_number(in->facts, "oom.total_bytes", &said) &&
         is_known(in->facts, &account_of_gtt))

@@ -55,6 +55,24 @@ class HostMemory(support.Case):
             self.assertIn("SIGKILL ended a worker process", verdict["sentence"])
 
 
+    def test_a_figure_that_was_computed_says_so(self):
+        """The counters at the end are not those of the refusal: what was left then follows from others."""
+        code = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\nx = []\nwhile True: x.append(b'x' * (8 << 20))"
+        summary = self.only_bundle(self.python(code)).text("SUMMARY.md")
+        row = next(line for line in summary.splitlines() if line.startswith("| `.` available"))
+        if "VmHWM" in row:
+            self.assertIn("| computed from /proc/meminfo MemAvailable; ", row)
+        self.assertIn("| RAM at the failure |", summary)
+
+
+class NoCause(support.Case):
+    def test_nothing_is_said_to_be_missing_where_nothing_is(self):
+        summary = self.only_bundle(self.run_it(PYTHON, "-c", "import sys; sys.exit(7)", options=["--bundle-on=always"])).text("SUMMARY.md")
+        self.assertIn("- the output holds no message of a known GPU or memory failure [stderr]", summary)
+        for words in ("[command line]", "listed as missing", "rule of the tree"):
+            self.assertNotIn(words, summary.split("## Details")[0])
+
+
 class Environment(support.Case):
     """The variables are the user's: what rocmcrash adds for its own ends is left out."""
 

@@ -154,6 +154,13 @@ static void parts_of_ram_add_up(void **state)
         assert_account_adds_up(facts, &account_of_host);
         facts_free(facts);
     }
+    struct facts *group = facts_new(); /* a group's limit: the machine's RAM was not short */
+    (void)facts_set_integer(group, "kmsg.oom_kill_pid", FACT_LOG, 7, "test");
+    (void)facts_set_boolean(group, "kmsg.oom_kill_memcg", FACT_LOG, true, "test");
+    (void)facts_set_integer(group, "host.mem_total_bytes", FACT_STATIC, 128 * GIB, "test");
+    features_derive(group, computed);
+    assert_int_equal(value_of(group, "account.host.total_bytes"), NONE);
+    facts_free(group);
     struct facts *none = facts_new();
     (void)facts_set_integer(none, "host.mem_total_bytes", FACT_STATIC, 128 * GIB, "test");
     features_derive(none, computed);
