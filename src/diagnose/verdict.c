@@ -339,7 +339,7 @@ static void take_advice(struct judge *j, const char *say, const char *source, co
     if (check != NULL)
         buf_printf(&line, " To see that it helped: %s", check);
     if (source != NULL)
-        buf_printf(&line, " [%s]", source);
+        buf_printf(&line, " [source: %s]", source);
     if (v->verify == NULL && v->advice.count == 0)
         v->verify = copy_text(j, check);
     list_take(j, &v->advice, copy_text(j, buf_failed(&line) ? NULL : buf_str(&line)));
@@ -357,8 +357,10 @@ static void add_defects(struct judge *j, const struct tree_node *node)
     }
 }
 
+/* A run has left a bundle; a text that was pasted has none. */
 static void add_file_at(struct judge *j, const struct tree_node *node)
 {
+    static const char bundle[] = "the bundle";
     struct buf line = BUF_INIT;
     for (size_t i = 0; i < node->file_at.count; i++) {
         if (!holds(j, node->file_at.rule[i].when))
@@ -370,7 +372,9 @@ static void add_file_at(struct judge *j, const struct tree_node *node)
     }
     if (node->attach != NULL) {
         char *text = template_fill(node->attach, j->facts, false);
-        buf_printf(&line, "%sattach: %s", line.len > 0 ? "; " : "", text != NULL ? text : "");
+        bool is_bundle = text != NULL && strncmp(text, bundle, sizeof bundle - 1) == 0;
+        buf_printf(&line, "%sattach: %s%s", line.len > 0 ? "; " : "",
+                   is_bundle || !facts_is_present(j->facts, "run.program") ? "" : "the bundle, and if it lacks this: ", text != NULL ? text : "");
         free(text);
     }
     j->verdict->file_at = copy_text(j, buf_str(&line));

@@ -353,7 +353,7 @@ static void a_fault_of_the_command_processor_gets_its_own_advice(void **state)
     verdict_release(&v);
 }
 
-/* Of the two drivers, the tracker of the one that is loaded; of an unknown one both, and how to tell. */
+/* The tracker is that of the driver which is loaded; where that is not known both, and how to tell. */
 static void the_tracker_is_that_of_the_driver(void **state)
 {
     static const char *const rows[][2] = {
@@ -371,6 +371,29 @@ static void the_tracker_is_that_of_the_driver(void **state)
 }
 
 /* A program that has no GPU cannot have run out of its memory. */
+/* A run has left a bundle, which is attached whole; a text that was pasted has none. */
+static void the_bundle_is_attached(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"target.signal\": 11}", "; attach: the backtrace"},
+        {"{\"target.signal\": 11, \"run.program\": \"a\"}", "; attach: the bundle, and if it lacks this: the backtrace"},
+        {"{\"run.program\": \"a\"}", "; attach: the bundle, and the whole error text"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct verdict v = fixture_judge_text(*state, rows[i][0]);
+        if (strstr(v.file_at, rows[i][1]) == NULL)
+            fail_msg("%s: %s", rows[i][0], v.file_at);
+        verdict_release(&v);
+    }
+}
+
+/* Brackets behind an advice say what they are. */
+static void an_advice_names_its_source(void **state)
+{
+    struct verdict v = fixture_judge_text(*state, "{\"target.signal\": 11}");
+    assert_true(fixture_list_holds(&v.advice, "[source: the backtrace]"));
+    verdict_release(&v);
+}
+
 static void a_crash_without_a_gpu_hides_no_vram(void **state)
 {
     static const char *const rows[][2] = {
@@ -447,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_fault_of_the_command_processor_gets_its_own_advice),
         cmocka_unit_test(an_xid_is_named),
         cmocka_unit_test(the_tracker_is_that_of_the_driver), cmocka_unit_test(a_crash_without_a_gpu_hides_no_vram),
+        cmocka_unit_test(the_bundle_is_attached), cmocka_unit_test(an_advice_names_its_source),
         cmocka_unit_test(a_cap_set_by_the_user_is_found),
     };
     return cmocka_run_group_tests(tests, fixture_load_tree, fixture_free_tree);
