@@ -80,12 +80,16 @@ static void put_time_line(const struct fleet *fleet, const struct fleet_job *job
 
 static void put_groups(const struct fleet *fleet, struct buf *out)
 {
-    size_t shown = fleet->group_count < GROUPS_SHOWN ? fleet->group_count : GROUPS_SHOWN;
-    if (fleet->count < 2)
-        return;
-    buf_puts(out, "same failures\n");
-    for (size_t i = 0; i < shown; i++) {
+    size_t same = 0, shown = 0;
+    for (size_t i = 0; i < fleet->group_count; i++)
+        same += fleet->groups[i].count > 1;
+    if (same > 0)
+        buf_puts(out, "same failures\n");
+    for (size_t i = 0; i < fleet->group_count && shown < GROUPS_SHOWN; i++) {
         const struct fleet_group *group = &fleet->groups[i];
+        if (group->count < 2) /* a failure that came once is in the list above */
+            continue;
+        shown++;
         buf_printf(out, "  %6zu  ", group->count);
         say_word(out, group->signature);
         buf_puts(out, "  ");
@@ -97,8 +101,8 @@ static void put_groups(const struct fleet *fleet, struct buf *out)
         }
         buf_putc(out, '\n');
     }
-    if (fleet->group_count > shown)
-        buf_printf(out, "          and %zu more (--json has all)\n", fleet->group_count - shown);
+    if (same > shown)
+        buf_printf(out, "          and %zu more (--json has all)\n", same - shown);
 }
 
 static void put_outliers(const struct fleet *fleet, struct buf *out)
@@ -134,7 +138,7 @@ static void put_single(const struct fleet_record *record, struct buf *out)
     buf_puts(out, "  ");
     say_word(out, record->program[0] != '\0' ? record->program : "a program");
     if (record->boot[0] != '\0') {
-        buf_puts(out, " on boot ");
+        buf_puts(out, " on the machine with boot id ");
         say_word(out, record->boot);
     }
     buf_puts(out, ": ");

@@ -31,7 +31,7 @@ void fleet_put_who(const struct fleet_record *record, struct buf *out)
     if (record->node_rank != FLEET_UNKNOWN) {
         buf_printf(out, " on node %" PRId64, record->node_rank);
     } else if (record->boot[0] != '\0') {
-        buf_puts(out, " on boot ");
+        buf_puts(out, " on the machine with boot id ");
         say_word(out, record->boot);
     }
 }

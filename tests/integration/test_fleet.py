@@ -123,6 +123,15 @@ class Fleet(support.Case):
         self.assertIn("<project1> of two bundles may be two programs", text)
         self.assertNotIn("pseudonyms", self.verb("fleet", paths[0]).stdout)
 
+    def test_failures_of_one_run_each_are_not_called_the_same(self):
+        self.run_it(support.PYTHON, "-c", f"import sys; sys.stderr.write({HIP_OOM!r}); sys.exit(1)")
+        self.run_it("/bin/sh", "-c", "kill -SEGV $$")
+        text = self.verb("fleet", *(bundle.path for bundle in self.bundles())).stdout
+        self.assertTrue(text.startswith("2 single runs"), text)
+        for words in ("same failures", " on boot "):
+            self.assertNotIn(words, text)
+        self.assertIn(" on the machine with boot id ", text)
+
     def test_words_of_others(self):
         """Ranks that write to one file: lines that PyTorch marks with another rank are not taken for the own ones."""
         marked = "".join(f"[rank1]: {line}\n" for line in HIP_OOM.splitlines())

@@ -557,6 +557,8 @@ static void test_output(void **state)
     assert_non_null(strstr(buf_str(&out), "failed by an error of the program itself"));
     assert_non_null(strstr(buf_str(&out), "and 2 more (--rows)"));
     assert_null(strchr(buf_str(&out), '\033'));
+    assert_non_null(strstr(buf_str(&out), "same failures\n       5  "));
+    assert_null(strstr(buf_str(&out), "\n       1  ")); /* that is the same as no other */
     buf_release(&out);
     cJSON *json = fleet_to_json(&fleet);
     const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "jobs"), 0);
