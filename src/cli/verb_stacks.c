@@ -138,6 +138,8 @@ static int show_stacks(pid_t asked, struct outcome *outcome, struct rc_err *err)
     if (fd == -ENOENT && kill(pid, 0) == 0)
         return rc_err_set(err, fd, "no Python under rocmcrash that has imported a library with native code (NumPy, PyTorch); "
                                          "'rocmcrash snap %d' makes a bundle with the Python stack of any program", (int)asked);
+    if (fd == -ENOENT)
+        return rc_err_set(err, -ESRCH, "there is no process %d", (int)asked);
     if (fd < 0)
         return rc_err_set(err, fd, "%s", strerror(-fd));
     outcome_number(outcome, "pid", pid);
@@ -168,7 +170,9 @@ int verb_stacks(int argc, char *argv[])
     if (status != OUTCOME_GOES_ON)
         return status;
     int r = show_stacks(pid, &outcome, &err);
-    if (r < 0)
+    if (r == -ESRCH)
+        told = err;
+    else if (r < 0)
         (void)rc_err_set(&told, r, "process %d: %s", (int)pid, err.msg);
     return outcome_end(&outcome, r < 0 ? VERB_EXIT_FAILED : VERB_EXIT_OK, NULL, &told);
 }

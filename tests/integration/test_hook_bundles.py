@@ -222,6 +222,7 @@ class Bundles(support.Case):
         for word, status in ((str(self.helper(process.pid, "sampler")), 2), ("999999999", 2), ("x", 125), ("0", 125)):
             done = self.verb("stacks", word)
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (status, "", 1))
+        self.assertEqual(self.verb("stacks", "999999999").stderr, "rocmcrash: there is no process 999999999\n")
 
     def test_inject_none(self):
         done = self.python(FRAGMENT + "while True: large.append(torch.empty(6 << 30))",
