@@ -339,7 +339,7 @@ static int write_out(const struct export *e, const char *path, struct rc_err *er
     int fd = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     FILE *file = path == NULL ? stdout : fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file == NULL)
-        return rc_err_errno(err, -errno, "cannot write '%s'", path);
+        return rc_err_errno(err, -errno, "cannot write '%s'", path != NULL ? path : "-");
     bool good = fwrite(e->out.data, 1, e->out.len, file) == e->out.len && fflush(file) == 0;
     int code = good ? 0 : -errno;
     if (path != NULL && fclose(file) != 0 && code == 0)
@@ -399,8 +399,9 @@ int verb_export(int argc, char *argv[])
     struct outcome outcome;
     outcome_begin(&outcome, "export", line.json);
     int r = line.torch ? make_torch(&e, &err) : make_trace(&e, &err);
-    if (r == 0 && line.torch && line.output == NULL && isatty(STDOUT_FILENO))
-        r = rc_err_set(&err, -EINVAL, "a pickle is not text: name a file with -o");
+    if (r == 0 && line.output == NULL && isatty(STDOUT_FILENO))
+        r = rc_err_set(&err, -EINVAL, line.torch ? "a pickle is not text: name a file with -o"
+                                                 : "a trace is for a viewer, not for a terminal: name a file with -o");
     if (r == 0)
         r = write_out(&e, line.output, &err);
     if (r == 0) {

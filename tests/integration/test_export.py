@@ -32,6 +32,16 @@ print(viewer.segments(data, format_flamegraph=str), viewer.segsum(data), viewer.
 """
 
 
+class Trace(support.Case):
+    def test_a_terminal_gets_no_trace(self):
+        path = self.only_bundle(self.python("raise ValueError")).path
+        status, text = self.on_terminal([support.ROCMCRASH, "export", path], self.environ)
+        self.assertEqual(status, 2)
+        self.assertIn("name a file with -o", text)
+        self.assertNotIn("traceEvents", text)
+        self.assertIn("traceEvents", self.verb("export", path).stdout)
+
+
 class Torch(support.Case):
     def bundle(self, snapshot):
         path = self.path("rocmcrash-20260101T000000Z-x-capacity.tar.gz")
