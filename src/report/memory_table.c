@@ -202,6 +202,14 @@ static bool is_by_nvml(const struct facts *facts)
     return f != NULL && f->source != NULL && strncmp(f->source, "NVML", 4) == 0;
 }
 
+/* Since Linux 6.10 KFD counts an APU's GTT as VRAM: more than the carve-out holds. */
+static bool counts_gtt(const struct facts *facts)
+{
+    double held = 0, total = 0, is_apu = 0;
+    return facts_get_number(facts, "f.is_apu", &is_apu) && is_apu != 0 && facts_get_number(facts, "proc.0.kfd_vram_bytes", &held) &&
+           facts_get_number(facts, "f.vram_total_bytes", &total) && held > total;
+}
+
 const char *report_impact_words(const struct facts *facts)
 {
     const struct fact *alive = facts_best(facts, "run.snapshot");
@@ -223,7 +231,7 @@ void report_memory_table(const struct facts *facts, struct buf *out)
     static const struct counter gtt[] = {{"DRM", "proc.0.drm_gtt_bytes"},
                                          {"the ledger", "ledger.gtt.live_bytes"}};
     struct buf rows = BUF_INIT;
-    vram[0].by = is_by_nvml(facts) ? "NVML" : "KFD";
+    vram[0].by = is_by_nvml(facts) ? "NVML" : counts_gtt(facts) ? "KFD, which counts GTT as VRAM on an APU" : "KFD";
     for (int gpu = 0; gpu < GPUS_MAX; gpu++)
         gpu_rows(facts, gpu, &rows);
     counted_rows(facts, label(facts, "failed process, VRAM"), vram, sizeof(vram) / sizeof(vram[0]), &rows);

@@ -309,6 +309,22 @@ static void counters_that_agree_share_a_row(void **state)
     buf_release(&out);
 }
 
+/* A figure above the total of VRAM is explained. */
+static void kfd_counts_an_apus_gtt_as_vram(void **state)
+{
+    struct facts *facts = *state;
+    struct buf out = BUF_INIT;
+    facts_set_integer(facts, "proc.0.kfd_vram_bytes", FACT_IMPACT, 8 * GIB, "kfd");
+    facts_set_integer(facts, "f.vram_total_bytes", FACT_IMPACT, GIB, "driver");
+    report_memory_table(facts, &out);
+    assert_says(&out, "| failed process, VRAM by KFD |");
+    buf_release(&out);
+    facts_set_boolean(facts, "f.is_apu", FACT_IMPACT, true, "driver");
+    report_memory_table(facts, &out);
+    assert_says(&out, "| failed process, VRAM by KFD, which counts GTT as VRAM on an APU |");
+    buf_release(&out);
+}
+
 static void a_flat_line_is_not_drawn(void **state)
 {
     (void)state;
@@ -343,6 +359,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_gpu_without_memory_is_marked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(counters_that_agree_share_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(kfd_counts_an_apus_gtt_as_vram, set_up, tear_down),
         cmocka_unit_test(a_flat_line_is_not_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
