@@ -150,7 +150,7 @@ const struct option_def run_options[] = {
      set_choice, offsetof(struct command_line, launch.keep_orphan)},
     {"inject", 0, "WHAT", "all (default), python, ledger or none: what is put into the program",
      set_choice, offsetof(struct command_line, launch.inject)},
-    {"hang-after", 0, "TIME", "a bundle when it stands still for so long (say 300s), or auto: by its steps; told at the end; else never",
+    {"hang-after", 0, "TIME", "a bundle when it stands still for so long (say 300s), or auto: by its PyTorch steps, else 300 s; told at the end",
      set_hang_after, offsetof(struct command_line, launch.hang_after_ms)},
     {"on-hang", 0, "WHAT", "then go-on (default), or kill: TERM, and KILL 10 s later",
      set_choice, offsetof(struct command_line, launch.hang_kill)},
