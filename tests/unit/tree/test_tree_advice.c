@@ -129,6 +129,11 @@ static void a_check_can_fail(void **state)
             if (strstr(v.verify, empty[i]) != NULL)
                 fail_msg("%s: %s", fixture_text(row, "node"), v.verify);
         }
+        /* Who makes it smaller by just what is lacking fills the GPU to the last byte. */
+        bool by_figure = v.advice.count > 0 && (strstr(v.advice.text[0], "Make it smaller by ") != NULL ||
+                                                strstr(v.advice.text[0], "Make it smaller, by ") != NULL);
+        if (by_figure && strstr(v.verify, "less than 95 %") != NULL)
+            fail_msg("%s: %s, but %s", fixture_text(row, "node"), v.advice.text[0], v.verify);
         verdict_release(&v);
     }
     cJSON_Delete(rows);
