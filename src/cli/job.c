@@ -175,6 +175,14 @@ static int learn_values(struct job *job, const char *const *environ_list)
     return r;
 }
 
+/* "my zorblatter": a rule for texts ends a name at a blank. If it hides a part, the whole name is hidden as one: a stack has it whole. */
+static int learn_whole_program(struct job *job)
+{
+    const char *program = run_info_program(&job->info);
+    RC_AUTO_FREE char *clean = strchr(program, ' ') != NULL ? stage_redact_line(job->redactor, program) : NULL;
+    return clean != NULL && strcmp(clean, program) != 0 ? redactor_add(job->redactor, REDACT_PROJECT, program) : 0;
+}
+
 /* Secrets in the environment and the command line are searched for in every file: a traceback shows the
  * value of a variable without its name. */
 static void learn_about_run(struct job *job)
@@ -190,7 +198,8 @@ static void learn_about_run(struct job *job)
         buf_putc(&text, ' ');
     }
     buf_printf(&text, "\n./%s\n", run_info_program(&job->info)); /* as one starts it: rule identifier-of-program */
-    if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0 || learn_values(job, list) < 0)
+    if (redactor_learn(job->redactor, buf_str(&text), text.len) < 0 || learn_values(job, list) < 0 ||
+        learn_whole_program(job) < 0)
         job_row(job, "redaction", COLLECT_PARTIAL, "no memory for the names in the environment",
                 0);
     if (text.data != NULL)

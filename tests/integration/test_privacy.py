@@ -260,6 +260,18 @@ class NameOfTheBundle(support.Case):
             self.assertNotIn(b"sanderling", data.lower(), name)
 
 
+    def test_a_program_with_a_blank_in_its_name_has_one_pseudonym(self):
+        program = self.write("bin/my zorblatter", "")
+        shutil.copy("/bin/sh", program)
+        os.chmod(program, 0o755)
+        bundle = self.only_bundle(self.run_it(program, "-c", "kill -SEGV $$"))
+        text = bundle.text("SUMMARY.md").split("## Details")[0]
+        self.assertNotIn("zorblatter", text)
+        self.assertNotIn("my <project", text)
+        named = set(re.findall(r"\((<project\d+>)\)$", text, re.M)) | set(re.findall(r"SIGSEGV in `(<project\d+>)`", text))
+        self.assertEqual(len(named), 1, text)
+
+
 class Public(support.BundleCase):
     """Packages and functions that everybody has keep their names, in every file."""
 
