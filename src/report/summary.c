@@ -172,7 +172,7 @@ static void against(const struct report_input *in, struct buf *out)
 static void also(const struct report_input *in, struct buf *out)
 {
     if (in->verdict->also.count > 0)
-        buf_puts(out, "These rules hold, too. The tree asks for the more special cause first, and the first rule that holds is the verdict.\n\n");
+        buf_puts(out, "These rules hold, too. rocmcrash asks for the more special cause first, and the first rule that holds is the verdict.\n\n");
     bullets(&in->verdict->also, 0, out);
 }
 
