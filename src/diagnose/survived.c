@@ -140,6 +140,7 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
         note_exception(s, line, scan->line);
     } else if (line_is(line, RULE_ENDING)) {
         note_ending(s, line, scan->line, false);
+        s->went_on = s->own ? survived_up_to(s) : s->went_on;
         s->fatal = true;
         s->since = 0;
     } else {
@@ -184,6 +185,8 @@ static bool blank_quotes(char *at, size_t len)
         bool opens = *open == '"' || *open == '\'' || *open == '`';
         if (!opens || (open > at && open[-1] != ' '))
             continue;
+        if (memchr(at, '{', (size_t)(open - at)) != NULL)
+            break; /* members of a structure */
         char *close = open + 1, *last = end - open > QUOTED_MAX ? open + QUOTED_MAX : end;
         while (close < last && (*close != *open || is_in_word(close + 1, at, end)))
             close++;
