@@ -32,9 +32,13 @@ bool bystander_is_command(struct text line)
 {
     static const char *const ends[] = {"$ ", "# ", "> ", "% "};
     struct text prompt;
+    if (text_starts(line, "$ "))
+        return line.len > 2;
+    if (!text_starts(line, "PS ") && memchr(line.at, '@', line.len < PROMPT_MAX ? line.len : PROMPT_MAX) == NULL)
+        return false;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (text_before(line, ends[i], &prompt) && prompt.len < PROMPT_MAX && prompt.len + 2 < line.len)
-            return (prompt.len == 0 && i == 0) || text_has(prompt, "@") || text_starts(prompt, "PS ");
+            return text_has(prompt, "@") || text_starts(prompt, "PS ");
     return false;
 }
 

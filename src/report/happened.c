@@ -138,7 +138,6 @@ static const struct wording wordings[] = {
     {"collective", NULL, "Communication between ranks failed"},
     {"app-bug", "msg.device_assert_text", "An assertion in a GPU kernel failed: {msg.device_assert_text}"},
     {"app-bug", "msg.device_assert", "An assertion in a GPU kernel failed"},
-    {"app-bug/SIGKILL of its own", "stack.sends", "SIGKILL ended the program, which was in {stack.sends}() then"},
     {"app-bug/absurd size", "oom.requested_bytes",
      "An absurd size was requested: {oom.requested_bytes}[[ on a GPU of {oom.total_bytes}]]"},
 };

@@ -111,7 +111,7 @@ class Unheard(support.Case):
         self.assertEqual(self.same("import ctypes; ctypes.string_at(0)")["class"], "app-bug")
 
     def test_a_kill(self):
-        self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "SIGKILL of its own")
+        self.assertEqual(self.same("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")["subclass"], "killed by SIGKILL")
 
 
 class Crash(support.Case):
@@ -180,9 +180,8 @@ class Crash(support.Case):
         self.assertIn("Start from the traceback: the last frame of the program's own code, bad.py:2 in load", text)
 
     def test_a_kill_that_it_sent_itself(self):
-        head, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-        self.assertIn("SIGKILL ended the program, which was in kill() then", head)
-        self.assertNotIn("a scheduler", text)
+        _, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        self.assertIn("the thread stood in kill() then: the program may have sent the signal itself", text)
 
     def test_it_did_not_crash_where_a_kill_found_it(self):
         _, text = self.head_and_summary("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
