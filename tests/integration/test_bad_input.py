@@ -416,7 +416,7 @@ class Surroundings(BadCase):
         alone = self.path("rocmcrash")
         shutil.copy(ROCMCRASH, alone)
         self.write("rocmcrash-finish", "#!/bin/sh\nexit 127\n", 0o755)
-        done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True,
+        done = subprocess.run([alone, "--", "/bin/sh", "-c", CRASH], capture_output=True, text=True, cwd=self.folder,
                               env=self.environ, check=False, timeout=60)
         self.assertEqual(done.returncode, -11)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
