@@ -18,6 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A program that names ptrace(2) is not traced (launch/tracer_left_alone.c), and the deaths of these are to be seen. */
+#define ptrace(...) syscall(SYS_ptrace, __VA_ARGS__)
+
 static void say(const char *text)
 {
     (void)!write(STDOUT_FILENO, text, strlen(text));
