@@ -369,12 +369,12 @@ static void put_fault_place(struct hook *h, const char *faults)
         char place[256];
         char file[200] = "";
         char function[100] = "";
-        unsigned number = 0;
-        bool fits = sscanf(line, "  File \"%199[^\"]\", line %u in %99[^\n]", file, &number, function) == 3;
+        char number[12] = "";
+        bool fits = sscanf(line, "  File \"%199[^\"]\", line %11[0-9] in %99[^\n]", file, number, function) == 3;
         if (!fits || text_is_of_python_library((struct text){file, strlen(file)}))
             continue;
         const char *slash = strrchr(file, '/');
-        (void)snprintf(place, sizeof place, "%s:%u in %s", slash != NULL ? slash + 1 : file, number, function);
+        (void)snprintf(place, sizeof place, "%s:%s in %s", slash != NULL ? slash + 1 : file, number, function);
         collect_text(h->out, "hook.fault_place", FACT_LOG, place, "hook/faults.txt");
         return;
     }
