@@ -129,7 +129,7 @@ static void a_check_can_fail(void **state)
             if (strstr(v.verify, empty[i]) != NULL)
                 fail_msg("%s: %s", fixture_text(row, "node"), v.verify);
         }
-        /* Who makes it smaller by just what is lacking fills the GPU to the last byte. */
+        /* A program that is made smaller by just what is lacking fills the GPU to the last byte: no check may ask for less. */
         bool by_figure = v.advice.count > 0 && (strstr(v.advice.text[0], "Make it smaller by ") != NULL ||
                                                 strstr(v.advice.text[0], "Make it smaller, by ") != NULL);
         if (by_figure && strstr(v.verify, "less than 95 %") != NULL)
