@@ -36,6 +36,7 @@ struct search {
     bool own;                   /* that error names no GPU */
     bool raised;                /* it is an exception of Python */
     bool terminated;            /* the line before says that an exception of C++ ended the program */
+    bool handled;               /* a line says that its failure was handled */
     int64_t failure_lines;
     struct line_words previous; /* line */
 };
@@ -46,6 +47,11 @@ struct search {
 static bool says_failure(const struct line_words *line)
 {
     return line_says(line, FAILURE) || line_is(line, RULE_OTHER_FAILURE);
+}
+
+static bool says_handled(const struct line_words *line)
+{
+    return line_is(line, RULE_HANDLED) && says_failure(line);
 }
 
 static bool is_failure(struct text line)
@@ -147,6 +153,7 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
         note_progress(s, line, scan->line);
     }
     s->previous = *line;
+    s->handled |= says_handled(line);
     s->failure_lines += line_says(line, FAILURE) && !line_says(line, LOG_WORDS_FAILURE_DENIED);
 }
 
@@ -328,7 +335,7 @@ static void doubt_handled(const struct reading_again *r)
     struct text rest = r->all, line;
     for (unsigned n = r->before + 1; text_next_line(&rest, &line); n++) {
         const struct line_words words = line_words_of(line);
-        if (!line_is(&words, RULE_HANDLED) || !says_failure(&words))
+        if (!says_handled(&words))
             continue;
         for (size_t i = r->from; i < facts_count(r->facts); i++)
             if (may_mark(facts_at(r->facts, i)) && fact_source_line(facts_at(r->facts, i)) == n)
@@ -372,7 +379,8 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     struct reading_again again = {facts, from, source, readers, all, before};
     char *well = doubt_went_on(&again, &found);
     doubt_quoted(&again, found.own ? found.ended : 0);
-    doubt_handled(&again);
+    if (found.handled)
+        doubt_handled(&again);
     bool of_another = found.own && bystander_doubt(facts, from, all, found.raised);
     char *rest = doubt_followed(&again, &found, of_another);
     if (well != NULL)
