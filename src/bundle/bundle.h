@@ -108,6 +108,10 @@ struct bundle_file {
 };
 int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
                       struct rc_err *err);
+/* The same (but not of manifest.json), and bundle_verify() in the same pass: damage->msg says what is damaged, "" =
+ * nothing. -EBADMSG also for a damaged bundle that has none of the files. */
+int bundle_read_verified(const char *path, struct bundle_file *files, size_t count, struct rc_err *damage,
+                         struct rc_err *err);
 /* Unpacks regular files below dir (fresh, ours, 0700), bounded in count and size. The bundle's top
  * folder is left out: dir gets the contents that stage_dir had. dir is made, or must be empty and
  * ours. */

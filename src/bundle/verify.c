@@ -55,12 +55,17 @@ static ssize_t read_entry(struct reader *reader, const struct reader_entry *entr
     return (ssize_t)len;
 }
 
-static int hash_entry(struct reader *reader, struct found *file, struct rc_err *err)
+/* `begun`: a file whose beginning has been read already; NULL = none was. */
+static int hash_entry(struct reader *reader, struct found *file, const struct bundle_file *begun, struct rc_err *err)
 {
     char data[64 * 1024];
     SHA256_CTX sha;
     ssize_t n;
     (void)SHA256_Init(&sha);
+    if (begun != NULL && begun->data != NULL) {
+        file->bytes = begun->len == -EFBIG ? begun->max : (uint64_t)begun->len;
+        (void)SHA256_Update(&sha, begun->data, (size_t)file->bytes);
+    }
     while ((n = reader_data(reader, data, sizeof data, err)) > 0) {
         (void)SHA256_Update(&sha, data, (size_t)n);
         file->bytes += (uint64_t)n;
@@ -70,7 +75,7 @@ static int hash_entry(struct reader *reader, struct found *file, struct rc_err *
 }
 
 static int take_file(struct check *check, struct reader *reader, const struct reader_entry *entry,
-                     struct rc_err *err)
+                     const struct bundle_file *begun, struct rc_err *err)
 {
     if (check->count == check->capacity) {
         size_t capacity = check->capacity ? check->capacity * 2 : 64;
@@ -87,7 +92,7 @@ static int take_file(struct check *check, struct reader *reader, const struct re
         return rc_err_errno(err, -ENOMEM, "cannot verify");
     memcpy(file->name, entry->name, len + 1);
     check->count++;
-    return hash_entry(reader, file, err);
+    return hash_entry(reader, file, begun, err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -161,17 +166,42 @@ static int take_manifest(struct check *check, struct reader *reader,
     return n < 0 ? (int)n : 0;
 }
 
-int bundle_verify_fd(int fd, struct rc_err *err)
+/* The file of `files` that the entry is, if none of its name came before; NULL = none. */
+static struct bundle_file *find_wanted(const struct reader_entry *entry, struct bundle_file *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (files[i].len == -ENOENT && strcmp(entry->name, files[i].name) == 0)
+            return &files[i];
+    return NULL;
+}
+
+static void refuse_unbounded(struct bundle_file *file, struct rc_err *err)
+{
+    if (file->len < 0 || json_file_is_bounded(file->name, file->data, (size_t)file->len))
+        return;
+    free(file->data);
+    file->data = NULL;
+    file->len = rc_err_set(err, -EBADMSG, "'%s' has more than %u values", file->name, JSON_VALUES_MAX);
+}
+
+/* The whole bundle in one pass: each file is compared with the manifest, and `files` are read. *unread: why one of
+ * them was not. */
+static int verify_and_read(int fd, struct bundle_file *files, size_t count, struct rc_err *unread, struct rc_err *err)
 {
     struct check check = {0};
     struct reader *reader = NULL;
     struct reader_entry entry;
     int r = reader_open(&reader, fd, err);
     while (r == 0 && (r = reader_next(reader, &entry, err)) > 0) {
+        struct bundle_file *wanted = find_wanted(&entry, files, count);
+        if (wanted != NULL)
+            wanted->len = read_entry(reader, &entry, wanted->max, &wanted->data, unread);
         if (strcmp(entry.name, MANIFEST_NAME) == 0)
             r = take_manifest(&check, reader, &entry, err);
         else
-            r = take_file(&check, reader, &entry, err);
+            r = take_file(&check, reader, &entry, wanted, err);
+        if (wanted != NULL)
+            refuse_unbounded(wanted, unread);
     }
     if (r == 0)
         r = check_manifest(&check, reader_top(reader), err);
@@ -181,6 +211,11 @@ int bundle_verify_fd(int fd, struct rc_err *err)
     free(check.files);
     free(check.manifest);
     return r;
+}
+
+int bundle_verify_fd(int fd, struct rc_err *err)
+{
+    return verify_and_read(fd, NULL, 0, NULL, err);
 }
 
 int bundle_verify(const char *path, struct rc_err *err)
@@ -220,15 +255,11 @@ int bundle_read_name(const char *path, char *out, size_t size)
     return r > 0 ? 0 : r == 0 ? -ENOENT : r;
 }
 
-static ssize_t read_wanted(struct reader *reader, const struct reader_entry *entry,
-                           struct bundle_file *file, struct rc_err *err)
+static size_t begin_to_want(struct bundle_file *files, size_t count)
 {
-    ssize_t len = read_entry(reader, entry, file->max, &file->data, err);
-    if (len < 0 || json_file_is_bounded(file->name, file->data, (size_t)len))
-        return len;
-    free(file->data);
-    file->data = NULL;
-    return rc_err_set(err, -EBADMSG, "'%s' has more than %u values", file->name, JSON_VALUES_MAX);
+    for (size_t i = 0; i < count; i++)
+        files[i].len = -ENOENT;
+    return count;
 }
 
 /* Reads up to the last wanted file: a summary can still be read from a download that was cut off.
@@ -240,22 +271,36 @@ int bundle_read_files(const char *path, struct bundle_file *files, size_t count,
         return fd;
     struct reader *reader = NULL;
     struct reader_entry entry;
-    size_t found = 0;
-    for (size_t i = 0; i < count; i++)
-        files[i].len = -ENOENT;
+    size_t left = begin_to_want(files, count);
     int r = reader_open(&reader, fd, err);
-    while (r == 0 && found < count && (r = reader_next(reader, &entry, err)) > 0) {
+    while (r == 0 && left > 0 && (r = reader_next(reader, &entry, err)) > 0) {
+        struct bundle_file *wanted = find_wanted(&entry, files, count);
         r = 0;
-        for (size_t i = 0; i < count; i++) {
-            if (files[i].len != -ENOENT || strcmp(entry.name, files[i].name) != 0)
-                continue;
-            files[i].len = read_wanted(reader, &entry, &files[i], err);
-            found++;
-            break;
-        }
+        if (wanted == NULL)
+            continue;
+        wanted->len = read_entry(reader, &entry, wanted->max, &wanted->data, err);
+        refuse_unbounded(wanted, err);
+        left--;
     }
     reader_close(reader);
-    return found > 0 ? 0 : r;
+    return left < count ? 0 : r;
+}
+
+int bundle_read_verified(const char *path, struct bundle_file *files, size_t count, struct rc_err *damage,
+                         struct rc_err *err)
+{
+    RC_AUTO_CLOSE int fd = bundle_open(path, err);
+    if (fd < 0)
+        return fd;
+    size_t left = begin_to_want(files, count);
+    int r = verify_and_read(fd, files, count, err, damage);
+    for (size_t i = 0; i < count; i++)
+        left -= files[i].len != -ENOENT;
+    if (left == count && r < 0)
+        *err = *damage;
+    if (r != -EBADMSG)
+        damage->msg[0] = '\0';
+    return left < count ? 0 : r;
 }
 
 ssize_t bundle_read_file(const char *path, const char *name, size_t max, char **ret_data,

@@ -48,12 +48,17 @@ void verb_complain(const char *path, const struct rc_err *err)
         (void)say_line(stderr, "rocmcrash: '%s': %s", path, err->msg);
 }
 
+void verb_say_damage(const char *path, const struct rc_err *damage)
+{
+    if (damage->msg[0] != '\0')
+        (void)say_line(stderr, "rocmcrash: '%s' is damaged, only what could be read is used: %s", path, damage->msg);
+}
+
 void verb_tell_damage(const char *path)
 {
     struct rc_err err = {""};
     if (bundle_verify(path, &err) == -EBADMSG)
-        (void)say_line(stderr, "rocmcrash: '%s' is damaged, only what could be read is used: %s", path,
-                       err.msg);
+        verb_say_damage(path, &err);
 }
 
 static bool child_signal_was_ignored;

@@ -387,14 +387,15 @@ static int triage_bundle(const char *path, const struct tree *tree, const struct
                                        [OF_KERNEL_LOG] = {.name = "kernel_log/kernel.log", .max = TEXT_MAX},
                                        [OF_VERDICT] = {.name = "verdict.json", .max = FACTS_MAX}};
     struct facts *facts = facts_new();
-    int r = bundle_read_files(path, parts, FILES, err);
+    struct rc_err damage = {""};
+    int r = bundle_read_verified(path, parts, FILES, &damage, err);
     cJSON *verdict = parts[OF_VERDICT].len > 0 ? cJSON_ParseWithLength(parts[OF_VERDICT].data, (size_t)parts[OF_VERDICT].len) : NULL;
     if (r == 0)
         r = judge_bundle(facts, parts, path, line, err);
     if (r == 0)
         r = judge_and_print(facts, tree, line, verdict, name, err);
     if (r == 0)
-        verb_tell_damage(path);
+        verb_say_damage(path, &damage);
     cJSON_Delete(verdict);
     for (int i = 0; i < FILES; i++)
         free(parts[i].data);

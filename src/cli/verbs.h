@@ -16,6 +16,8 @@ struct rc_err;
 void verb_complain(const char *path, const struct rc_err *err);
 /* One line on stderr if a bundle of which a part was read is damaged or was changed. */
 void verb_tell_damage(const char *path);
+/* The same for what bundle_read_verified() found; no message = nothing. */
+void verb_say_damage(const char *path, const struct rc_err *damage);
 
 int verb_run(int argc, char *argv[]);    /* internal: bundle the run of --shared-fd */
 int verb_record(int argc, char *argv[]); /* internal: note a swallowed out-of-memory error */

@@ -45,6 +45,31 @@ static bool printable(const char *text)
     return true;
 }
 
+#define READ_TOGETHER 3
+
+/* One pass reads and finds what bundle_read_files() and bundle_verify() do in two. Of a bundle that is damaged and has
+ * none of the files it says the damage. */
+static void check_one_pass(const char *path, int verified, const char *complaint)
+{
+    struct bundle_file apart[READ_TOGETHER] = {
+        {.name = "SUMMARY.md", .max = 1 << 20}, {.name = "blob/x.bin", .max = 5}, {.name = "gpu/vram", .max = 4}};
+    struct bundle_file one[READ_TOGETHER];
+    struct rc_err damage = {""}, err = {""};
+    memcpy(one, apart, sizeof one);
+    int r = bundle_read_files(path, apart, READ_TOGETHER, &err);
+    int together = bundle_read_verified(path, one, READ_TOGETHER, &damage, &err);
+    assert_true(together == r || (r == 0 && together == verified));
+    assert_string_equal(damage.msg, verified == -EBADMSG ? complaint : "");
+    for (size_t i = 0; i < READ_TOGETHER; i++) {
+        size_t bytes = one[i].len == -EFBIG ? one[i].max : one[i].len < 0 ? 0 : (size_t)one[i].len;
+        assert_int_equal(one[i].len, apart[i].len);
+        if (bytes > 0)
+            assert_memory_equal(one[i].data, apart[i].data, bytes);
+        free(one[i].data);
+        free(apart[i].data);
+    }
+}
+
 /* For each archive verify prints the expected complaint in one printable line, and unpack writes
  * nothing outside its folder.
  */
@@ -59,6 +84,7 @@ static void check_hostile(const char *dir, const char *file, const char *complai
     if (complaint[0] == '\0' ? r != 0 : r != -EBADMSG || strstr(err.msg, complaint) == NULL)
         fail_msg("%s: %d '%s', not '%s'", file, r, err.msg, complaint);
     assert_true(printable(err.msg));
+    check_one_pass(path, r, err.msg);
     (void)snprintf(to, sizeof to, "%s/cage", dir);
     assert_int_equal(mkdir(to, 0700), 0);
     (void)snprintf(to, sizeof to, "%s/cage/unpacked", dir);
@@ -184,6 +210,7 @@ static void test_flips(void **state)
             data[i] = (char)(data[i] ^ mask);
             put_file(path, data, len);
             int r = bundle_verify(path, &err);
+            check_one_pass(path, r, err.msg);
             data[i] = (char)(data[i] ^ mask);
             assert_true(r == 0 || r == -EBADMSG);
             if (r < 0)
