@@ -48,6 +48,12 @@ static const cJSON *shared_clause(const struct loader *l, const char *name)
     return cJSON_GetObjectItemCaseSensitive(l->tree->clauses, name);
 }
 
+static int make_room(struct tree_rules *rules, int count)
+{
+    rules->rule = calloc((size_t)count + 1, sizeof(*rules->rule));
+    return rules->rule != NULL ? 0 : -ENOMEM;
+}
+
 /* A list of rules and of names of shared clauses; a single text stands for one rule that always holds. */
 static int read_rules(const struct loader *l, const cJSON *node, const char *key,
                       struct tree_rules *rules)
@@ -55,6 +61,8 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(node, key);
     if (list == NULL)
         return 0;
+    if (make_room(rules, cJSON_GetArraySize(list)) < 0)
+        return -ENOMEM;
     if (cJSON_IsString(list)) {
         rules->count = 1;
         return loader_template(l, node, key, true, &rules->rule[0].say);
@@ -69,8 +77,6 @@ static int read_rules(const struct loader *l, const cJSON *node, const char *key
             return loader_wrong(l, item->valuestring, "'%s': no such clause '%s'", key, item->valuestring);
         if (!cJSON_IsObject(rule))
             return loader_wrong_key(l, key, "must be a list of {\"if\", \"say\"}");
-        if (rules->count == TREE_RULES_MAX)
-            return loader_wrong_key(l, key, "has too many entries");
         int r = read_rule(l, rule, &rules->rule[rules->count++]);
         if (r < 0)
             return r;

@@ -45,7 +45,6 @@ struct rc_err;
 struct buf;
 
 #define TREE_NODES_MAX VERDICT_STEPS_MAX
-#define TREE_RULES_MAX 24
 #define TREE_TERMS_MAX 160
 #define TREE_DEFECTS_MAX 64
 #define TREE_BOUNDS_MAX 4
@@ -103,7 +102,7 @@ struct expr {
     char *text;                  /* EXPR_TEXT, EXPR_FACT (the name) */
     const struct expr *term;     /* EXPR_TERM; owned by the tree */
     size_t count;                /* operands or arguments */
-    struct expr *arg[EXPR_ARGS_MAX];
+    struct expr *arg[];          /* room as the operation needs; most of the tree's 9,000 parts have none */
 };
 
 /* Terms that an expression may name. */
@@ -169,7 +168,7 @@ struct tree_rule {
 
 struct tree_rules {
     size_t count;
-    struct tree_rule rule[TREE_RULES_MAX];
+    struct tree_rule *rule;
 };
 
 struct tree_node {

@@ -73,12 +73,13 @@ static struct expr *fail(struct parser *p, const char *at, const char *reason, c
     return NULL;
 }
 
-static struct expr *expr_new(struct parser *p, enum expr_op op)
+/* `room`: how many operands or arguments it can hold. */
+static struct expr *expr_new(struct parser *p, enum expr_op op, size_t room)
 {
     /* "1+1+1+..." is as deep as it is long. */
     if (++p->parts > EXPR_PARTS_MAX)
         return fail(p, p->at, "too long", NULL, 0);
-    struct expr *e = calloc(1, sizeof(*e));
+    struct expr *e = calloc(1, sizeof(*e) + room * sizeof(struct expr *));
     if (e == NULL)
         return fail(p, p->at, "out of memory", NULL, 0);
     e->op = op;
@@ -111,6 +112,12 @@ static size_t word_length(const char *s)
     return n;
 }
 
+/* Is `word` the `len` bytes at `name`? */
+static bool is_word(const char *word, const char *name, size_t len)
+{
+    return word[0] == name[0] && strncmp(word, name, len) == 0 && word[len] == '\0';
+}
+
 static bool take_word(struct parser *p, const char *word)
 {
     skip_space(p);
@@ -138,7 +145,7 @@ static bool take_sign(struct parser *p, const char *sign)
 static struct expr *pair(struct parser *p, enum expr_op op, const char *sign, struct expr *a,
                          struct expr *b)
 {
-    struct expr *e = a != NULL && b != NULL ? expr_new(p, op) : NULL;
+    struct expr *e = a != NULL && b != NULL ? expr_new(p, op, 2) : NULL;
     if (e == NULL) {
         expr_free(a);
         expr_free(b);
@@ -163,7 +170,7 @@ static struct expr *parse_number(struct parser *p)
         {"TiB", 1099511627776.0},
     };
     char *end = NULL;
-    struct expr *e = expr_new(p, EXPR_NUMBER);
+    struct expr *e = expr_new(p, EXPR_NUMBER, 0);
     if (e == NULL)
         return NULL;
     e->number = strtod(p->at, &end);
@@ -183,7 +190,7 @@ static struct expr *parse_quoted(struct parser *p)
     const char *close = strchr(p->at, '\'');
     if (close == NULL)
         return fail(p, open, "text without closing quote", NULL, 0);
-    struct expr *e = expr_new(p, EXPR_TEXT);
+    struct expr *e = expr_new(p, EXPR_TEXT, 0);
     if (e == NULL)
         return NULL;
     e->text = strndup(p->at, (size_t)(close - p->at));
@@ -204,7 +211,7 @@ static struct expr *parse_arguments(struct parser *p, struct expr *call, const c
             expr_free(call);
             return NULL;
         }
-        if (call->count == EXPR_ARGS_MAX) {
+        if (call->count == functions[index].max_args) {
             expr_free(arg);
             expr_free(call);
             return fail(p, name, "too many arguments for", name, name_len);
@@ -219,9 +226,9 @@ static struct expr *parse_arguments(struct parser *p, struct expr *call, const c
         expr_free(call);
         return fail(p, p->at, "')' expected after the arguments of", name, name_len);
     }
-    if (call->count < functions[index].min_args || call->count > functions[index].max_args) {
+    if (call->count < functions[index].min_args) {
         expr_free(call);
-        return fail(p, name, "wrong number of arguments for", name, name_len);
+        return fail(p, name, "too few arguments for", name, name_len);
     }
     return call;
 }
@@ -229,15 +236,31 @@ static struct expr *parse_arguments(struct parser *p, struct expr *call, const c
 static struct expr *parse_call(struct parser *p, const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        if (strlen(functions[i].name) != len || strncmp(functions[i].name, name, len) != 0)
+        if (!is_word(functions[i].name, name, len))
             continue;
-        struct expr *call = expr_new(p, EXPR_CALL);
+        struct expr *call = expr_new(p, EXPR_CALL, functions[i].max_args);
         if (call == NULL)
             return NULL;
         call->function = functions[i].function;
         return parse_arguments(p, call, name, len, i);
     }
     return fail(p, name, "unknown function", name, len);
+}
+
+#define TERM_PREFIX strlen("t.")
+
+static struct expr *parse_term(struct parser *p, const char *name, size_t len)
+{
+    for (size_t i = 0; p->terms != NULL && i < p->terms->count; i++) {
+        const struct expr_term *term = &p->terms->term[i];
+        if (!is_word(term->name + TERM_PREFIX, name + TERM_PREFIX, len - TERM_PREFIX))
+            continue;
+        struct expr *e = expr_new(p, EXPR_TERM, 0);
+        if (e != NULL)
+            e->term = term->expr;
+        return e;
+    }
+    return fail(p, name, "no such term (terms may use only earlier ones):", name, len);
 }
 
 static struct expr *parse_name(struct parser *p)
@@ -247,28 +270,17 @@ static struct expr *parse_name(struct parser *p)
     p->at += len;
     if (take_sign(p, "("))
         return parse_call(p, name, len);
-    if ((len == 4 && strncmp(name, "true", 4) == 0) ||
-        (len == 5 && strncmp(name, "false", 5) == 0)) {
-        struct expr *e = expr_new(p, EXPR_BOOLEAN);
+    if (is_word("true", name, len) || is_word("false", name, len)) {
+        struct expr *e = expr_new(p, EXPR_BOOLEAN, 0);
         if (e != NULL)
             e->number = len == 4;
         return e;
     }
-    if (len > 2 && strncmp(name, "t.", 2) == 0) {
-        for (size_t i = 0; p->terms != NULL && i < p->terms->count; i++) {
-            const struct expr_term *term = &p->terms->term[i];
-            if (strlen(term->name) == len && strncmp(term->name, name, len) == 0) {
-                struct expr *e = expr_new(p, EXPR_TERM);
-                if (e != NULL)
-                    e->term = term->expr;
-                return e;
-            }
-        }
-        return fail(p, name, "no such term (terms may use only earlier ones):", name, len);
-    }
+    if (len > TERM_PREFIX && strncmp(name, "t.", TERM_PREFIX) == 0)
+        return parse_term(p, name, len);
     if (!fact_name_plausible(name, len))
         return fail(p, name, "not a fact, feature, term or function:", name, len);
-    struct expr *e = expr_new(p, EXPR_FACT);
+    struct expr *e = expr_new(p, EXPR_FACT, 0);
     if (e == NULL)
         return NULL;
     e->text = strndup(name, len);
@@ -304,7 +316,7 @@ static struct expr *parse_primary(struct parser *p)
 /* NULL if `inner` is NULL; takes ownership of it. */
 static struct expr *expr_of_one(struct parser *p, enum expr_op op, struct expr *inner)
 {
-    struct expr *e = inner != NULL ? expr_new(p, op) : NULL;
+    struct expr *e = inner != NULL ? expr_new(p, op, 1) : NULL;
     if (e == NULL) {
         expr_free(inner);
         return NULL;
@@ -415,7 +427,7 @@ bool fact_name_plausible(const char *name, size_t len)
     };
     for (size_t i = 0; i < sizeof(first_words) / sizeof(first_words[0]); i++) {
         size_t n = strlen(first_words[i]);
-        if (len > n && strncmp(name, first_words[i], n) == 0)
+        if (name[0] == first_words[i][0] && len > n && strncmp(name, first_words[i], n) == 0)
             return name[len - 1] != '.';
     }
     return false;

@@ -16,6 +16,7 @@ static void rules_release(struct tree_rules *rules)
         free(rules->rule[i].source);
         free(rules->rule[i].verify);
     }
+    free(rules->rule);
 }
 
 static void node_release(struct tree_node *n)

@@ -129,13 +129,13 @@ static void wrong_texts_name_the_column(void **state)
         {"t.none", "no such term"},
         {"half(1)", "unknown function 'half'"},
         {"present(1)", "needs the name of a fact"},
-        {"present(oom.a, oom.b)", "wrong number of arguments"},
+        {"present(oom.a, oom.b)", "too many arguments"},
         {"min(1,2,3,4,5,6,7,8,9)", "too many arguments"},
         {"'abc", "text without closing quote"},
         {"oom.total_bytes = 1", "unexpected '= 1'"},
         {"1 ? 2", "unexpected '? 2'"},
         {"not", "the expression ends too early"},
-        {"contains('a')", "wrong number of arguments"},
+        {"contains('a')", "too few arguments"},
         {"oom. > 1", "not a fact"},
     };
     (void)state;
