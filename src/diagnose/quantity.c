@@ -479,7 +479,20 @@ static bool is_name_of_column(struct text cell, char separator)
     return (of_words ? !isdigit((unsigned char)cell.at[0]) : !text_has_digit(cell)) && strchr(":.", cell.at[cell.len - 1]) == NULL;
 }
 
-static bool read_columns(struct text line, char separator, struct quantity_header *ret)
+/* "vram", "gpu_mem", "rss": it needs no unit to be memory. */
+static bool names_memory(struct text cell)
+{
+    while (cell.len > 0) {
+        struct text part = text_until(cell, "_ ");
+        bool gpu = text_ifind(part, "gpu") == 0 && part.len == strlen("gpu"); /* its load, as likely */
+        if ((is_memory_noun(part.at, part.len) && !gpu) || role_of(part.at, part.len) == QUANTITY_RSS)
+            return true;
+        cell = text_skip(cell, part.len + 1);
+    }
+    return false;
+}
+
+static bool read_columns(struct text line, char separator, bool with_unit, struct quantity_header *ret)
 {
     struct text rest = text_trim(line), cell;
     size_t roles = 0;
@@ -493,6 +506,8 @@ static bool read_columns(struct text line, char separator, struct quantity_heade
             n++;
         ret->role[c] = of_words ? role_of_cell(cell) : role_of_name(cell.at, n);
         ret->factor[c] = unit_of_name(cell, &ret->unit[c]);
+        if (!with_unit && ret->unit[c] == UNIT_NONE && names_memory(cell))
+            ret->unit[c] = UNIT_OF_MEMORY;
         ret->of_host[c] = text_ifind(cell, "ram") == 0 || text_ifind(cell, "swap") >= 0 || text_ifind(cell, "host") >= 0 ||
                           text_ifind(cell, "rss") >= 0;
         ret->names_owner |= text_equals(cell, "PID") || text_equals(cell, "pid");
@@ -509,19 +524,26 @@ bool quantity_has_wide_gaps(struct text line)
     return false;
 }
 
+/* With each separator that the line may have. */
+static bool read_names(struct text t, bool with_unit, struct quantity_header *ret)
+{
+    bool has_bar = memchr(t.at, '|', t.len) != NULL, is_wide = quantity_has_wide_gaps(t);
+    bool has_blank = is_wide || memchr(t.at, ' ', t.len) != NULL;
+    return (has_bar && read_columns(t, '|', with_unit, ret)) ||
+           (!text_has_digit(t) && read_columns(t, has_blank ? ' ' : ',', with_unit, ret)) ||
+           (is_wide && !has_bar && read_columns(t, QUANTITY_WIDE, with_unit, ret));
+}
+
 bool quantity_read_header(struct text line, struct quantity_header *ret)
 {
     struct text t = text_trim(line);
     ret->columns = 0;
     if (line.len < 8 || line.len > 240 || t.len == 0 || isdigit((unsigned char)t.at[0]))
         return false;
-    bool has_bar = memchr(t.at, '|', t.len) != NULL, is_wide = quantity_has_wide_gaps(t);
-    bool has_blank = is_wide || memchr(line.at, ' ', line.len) != NULL, has_digit = text_has_digit(t);
-    bool read = (has_bar && read_columns(t, '|', ret)) || (!has_digit && read_columns(t, has_blank ? ' ' : ',', ret)) ||
-                (is_wide && !has_bar && read_columns(t, QUANTITY_WIDE, ret));
-    if (!read)
-        ret->columns = 0;
-    return read;
+    if (read_names(t, true, ret) || read_names(t, false, ret))
+        return true;
+    ret->columns = 0;
+    return false;
 }
 
 /* "10 904": blanks between the groups of a number, in a cell that may hold blanks. */

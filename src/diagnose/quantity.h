@@ -33,7 +33,8 @@ enum quantity_role {
     QUANTITY_ROLES,
 };
 
-enum quantity_unit { UNIT_NONE, UNIT_BYTES, UNIT_PERCENT };
+/* UNIT_OF_MEMORY: memory in a unit that the table does not name. It may be compared, it is no size. */
+enum quantity_unit { UNIT_NONE, UNIT_BYTES, UNIT_PERCENT, UNIT_OF_MEMORY };
 
 struct quantity {
     enum quantity_role role;
