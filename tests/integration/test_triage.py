@@ -198,6 +198,13 @@ class Quoted(support.Case):
             self.assertNotEqual(self.judged('the manual says that "%s" means a driver problem\n' % message)["confidence"], "high", message)
             self.assertEqual(self.judged('error: "%s"\n' % message)["confidence"], "high", message)
 
+    def test_a_rank_that_failed_by_itself_leaves_others_waiting(self):
+        waits = ("[rank3]:[E ProcessGroupNCCL.cpp:690] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, "
+                 "OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600042 milliseconds before timing out.\n")
+        first = "[rank1]: FileNotFoundError: [Errno 2] No such file or directory: 'shard-07.bin'\n"
+        self.assertEqual(self.judged("step 12\n" + waits)["confidence"], "high")
+        self.assertNotEqual(self.judged("step 12\n" + first + waits)["confidence"], "high")
+
     def test_a_failure_that_the_program_fell_back_from(self):
         """One line that says so is enough, whatever ended the program later. No program falls back from a fault, which aborts it."""
         for message in (m for m in self.MESSAGES if not m.startswith("Memory access fault")):
