@@ -232,7 +232,7 @@ int launch_attend(const struct launch_options *options, pid_t pid)
     static struct supervisor s;
     struct rc_err err = {""};
     s = (struct supervisor){.options = options,
-                            .target_pidfd = -1,
+                            .target_pidfd = -1, .end_pidfd = -1,
                             .is_attached = true,
                             .exec_error_fd = -1,
                             .ledger_fd = -1,

@@ -285,15 +285,30 @@ static void tell_of_unfinished_runs(struct supervisor *s)
                   count == 1 ? "" : "s", count == 1 ? "it" : "them");
 }
 
-static int own_status(struct supervisor *s, char *const argv[])
+/* A program that writes to the memory of the run cannot end it while it runs itself. */
+static bool target_has_ended(struct supervisor *s)
+{
+    struct pollfd end = {.fd = s->end_pidfd, .events = POLLIN};
+    if (s->shared->target_state != TARGET_ENDED)
+        return false;
+    if (s->end_pidfd < 0 || poll(&end, 1, 0) != 0)
+        return true;
+    s->overwritten = true;
+    s->shared->target_state = TARGET_RUNNING;
+    return false;
+}
+
+/* 0: it ran. */
+static int exec_error(struct supervisor *s, char *const argv[])
 {
     int error = 0;
-    int status = s->shared->target_status;
-    if (read(s->exec_error_fd, &error, sizeof error) == (ssize_t)sizeof error) {
-        s->shared->exec_errno = error;
+    if (read(s->exec_error_fd, &error, sizeof error) != (ssize_t)sizeof error)
+        error = 0;
+    s->overwritten |= s->shared->exec_errno != 0;
+    s->shared->exec_errno = error;
+    if (error != 0)
         (void)say_line(stderr, "rocmcrash: cannot run '%s': %s", argv[0], strerror(error));
-    }
-    return status;
+    return error;
 }
 
 /* The target runs even if a part of ours does not work. */
@@ -355,7 +370,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
 {
     static struct supervisor s;
     struct rc_err err = {""};
-    s = (struct supervisor){.options = options, .target_pidfd = -1, .helpers = {.options = options,
+    s = (struct supervisor){.options = options, .target_pidfd = -1, .end_pidfd = -1, .helpers = {.options = options,
                                            .relays = {RELAY_INIT, RELAY_INIT}}};
     supervisor_take_over_signals(&s);
     inherited_list(&s.inherited);
@@ -376,7 +391,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     if (r < 0)
         return run_unobserved(&s, argv, start_error(r, &err));
 
-    while (s.shared->target_state != TARGET_ENDED) {
+    while (!target_has_ended(&s)) {
         bool busy = hang_is_busy(&s.hang) || s.crossing.aside.child != 0;
         supervisor_turn(&s, helpers_calm(&s.helpers) && !busy ? CALM_TICK_MS : TICK_MS);
         mirror_stop(&s);
@@ -388,10 +403,11 @@ int launch_run(const struct launch_options *options, char *const argv[])
     supervisor_wait_for_asides(&s);
     hang_tell(&s.hang, options);
     crossing_tell(&s.crossing, options);
-    int status = own_status(&s, argv);
-    if (!shared_is_intact(s.shared))
+    int status = s.shared->target_status;
+    int error = exec_error(&s, argv);
+    if (s.overwritten || !shared_is_intact(s.shared))
         supervisor_tell_overwritten(&s);
-    else if (s.shared->exec_errno != 0)
+    else if (error != 0)
         supervisor_end_recorder(&s, 1);
     else
         supervisor_finish(&s);

@@ -166,6 +166,32 @@ os.abort()
             done = self.run_it(PYTHON, "-c", self.OVERWRITES, byte)
             self.assertEqual(done.status, -signal.SIGABRT, done.stderr)
             self.assertIn("overwrote the memory that it shares with rocmcrash", done.stderr)
+
+    # Its state, pid, status and the error of exec stand behind each other (struct shared).
+    SAYS_THAT_IT_ENDED = r"""
+import glob, os, struct, sys, time
+ours = [os.getppid()]
+ours += [int(line.split()[1]) for line in open(f"/proc/{ours[0]}/status") if line.startswith("PPid")]
+path = next(path for pid in ours for path in glob.glob(f"/proc/{pid}/fd/*")
+            if os.readlink(path).startswith("/memfd:rocmcrash ("))
+fd = os.open(path, os.O_RDWR)
+at = os.pread(fd, 1 << 18, 0).index(struct.pack("<Ii", 1, os.getpid()))
+if sys.argv[1] == "state":
+    os.pwrite(fd, struct.pack("<I", 2), at)
+    end = time.monotonic() + 10
+    while os.pread(fd, 4, at) != struct.pack("<I", 1) and time.monotonic() < end:
+        time.sleep(0.01)
+else:
+    os.pwrite(fd, struct.pack("<i", 2), at + 12)
+os.abort()
+"""
+
+    def test_the_program_says_that_it_has_ended(self):
+        """Or that it never began. It is believed in neither."""
+        for what in ("state", "exec"):
+            done = self.run_it(PYTHON, "-c", self.SAYS_THAT_IT_ENDED, what)
+            self.assertEqual(done.status, -signal.SIGABRT, done.stderr)
+            self.assertIn("overwrote the memory that it shares with rocmcrash", done.stderr)
             self.assertEqual(done.bundles, [])
 
     def test_many_unfinished_runs(self):
