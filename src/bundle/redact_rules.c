@@ -450,8 +450,11 @@ static bool is_head(const char *word)
 
 static void add_head(struct redact_rules *rules, const struct redact_rule *rule, size_t k)
 {
+    uint16_t *others = &rules->heads_of[(unsigned char)rule->near[k][0]];
     rules->heads[rules->head_count].word = rule->near[k];
-    rules->heads[rules->head_count++].length = rule->near_length[k];
+    rules->heads[rules->head_count].length = rule->near_length[k];
+    rules->heads[rules->head_count].next = *others;
+    *others = (uint16_t)++rules->head_count;
 }
 
 static void find_heads(struct redact_rules *rules)

@@ -98,8 +98,10 @@ struct redact_rules {
     struct {
         const char *word; /* one that a rule is near, owned by it */
         size_t length;    /* characters behind it; 0 = any number */
+        uint16_t next;    /* index + 1 of the next one with the same first byte */
     } heads[HEADS_MAX];   /* how tokens of known issuers begin */
     size_t head_count;
+    uint16_t heads_of[256]; /* by first byte: index + 1, 0 = none */
     pcre2_match_context *match_context;
     pcre2_match_data *match_data;
     pcre2_jit_stack *jit_stack;

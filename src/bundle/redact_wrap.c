@@ -227,21 +227,23 @@ static bool is_own_word(const struct redact_rules *rules, const struct redact_te
 
 /* --- the first piece --- */
 
-/* Does a known token begin at p? *ret_whole: the bytes that such a token has, 0 = it may have any number. The rules of Stripe
- * and the like are near the second letter ("k_live_" of sk_live_ and rk_live_). */
+/* Does a known token begin at p? *ret_whole: the bytes that such a token has, 0 = it may have any number. */
+static bool begins_with_head(const struct redact_rules *rules, const char *p, size_t len, size_t *ret_whole)
+{
+    for (size_t i = len > 0 ? rules->heads_of[(unsigned char)p[0]] : 0; i > 0; i = rules->heads[i - 1].next) {
+        size_t n = strlen(rules->heads[i - 1].word);
+        size_t whole = rules->heads[i - 1].length;
+        *ret_whole = whole > 0 ? n + whole : 0;
+        if (n <= len && memcmp(p, rules->heads[i - 1].word, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The rules of Stripe and the like are near the second letter ("k_live_" of sk_live_ and rk_live_). */
 static bool is_head_at(const struct redact_rules *rules, const char *p, size_t len, size_t *ret_whole)
 {
-    bool found = false;
-    for (size_t i = 0; i < rules->head_count && !found; i++) {
-        const char *head = rules->heads[i].word;
-        size_t n = strlen(head);
-        size_t whole = rules->heads[i].length;
-        *ret_whole = whole > 0 ? n + whole : 0;
-        found = p[0] == head[0] && n <= len && memcmp(p, head, n) == 0;
-        if (!found && n < len && p[1] == head[0] && memcmp(p + 1, head, n) == 0)
-            found = true;
-    }
-    return found;
+    return begins_with_head(rules, p, len, ret_whole) || begins_with_head(rules, p + 1, len > 0 ? len - 1 : 0, ret_whole);
 }
 
 /* Bytes of the token at the end that begins like a known one; 0 = none. Also in "TOKEN=hf_...", but not in a path: "a/sk-b". */

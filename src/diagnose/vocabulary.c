@@ -231,7 +231,7 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
     bool arrow = sign - l->text.at >= 3 && (memcmp(sign - 3, "-> ", 3) == 0 || memcmp(sign - 2, "= ", 2) == 0 ||
                                             sign[-1] == '(' || sign[-1] == '=');
     const struct code *c = NULL;
-    n = negative ? -n : n;
+    n = negative && n != INT64_MIN ? -n : n;
     if (may_stand_alone && stands_alone(n))
         c = vocabulary_number((struct text){"windows", 7}, (int64_t)(uint32_t)n);
     else if (l->domain.len > 0 && (l->domain_is_before || code_may_follow(l->previous) || arrow) && w->text.len <= 11 &&
