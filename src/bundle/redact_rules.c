@@ -450,11 +450,8 @@ static bool is_head(const char *word)
 
 static void add_head(struct redact_rules *rules, const struct redact_rule *rule, size_t k)
 {
-    uint16_t *others = &rules->heads_of[(unsigned char)rule->near[k][0]];
     rules->heads[rules->head_count].word = rule->near[k];
-    rules->heads[rules->head_count].length = rule->near_length[k];
-    rules->heads[rules->head_count].next = *others;
-    *others = (uint16_t)++rules->head_count;
+    rules->heads[rules->head_count++].length = rule->near_length[k];
 }
 
 static void find_heads(struct redact_rules *rules)
@@ -465,6 +462,11 @@ static void find_heads(struct redact_rules *rules)
         for (size_t k = 0; of_tokens && k < rule->near_count; k++)
             if (rules->head_count < HEADS_MAX && is_head(rule->near[k]))
                 add_head(rules, rule, k);
+    }
+    for (size_t i = rules->head_count; i > 0; i--) { /* from the last one: the first one is found first */
+        uint16_t *first = &rules->heads_of[(unsigned char)rules->heads[i - 1].word[0]];
+        rules->heads[i - 1].next = *first;
+        *first = (uint16_t)i;
     }
 }
 
