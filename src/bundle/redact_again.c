@@ -105,6 +105,15 @@ static void add_value(struct again *a, const struct redact_span *span, uint32_t 
     a->table[hash % PLACES] = a->count;
 }
 
+/* The first part of a host's full name: "heron2" of "heron2.example.org". */
+static void add_short_host(struct again *a, const struct redact_span *span, uint32_t index)
+{
+    const char *p = a->t->p + span->from;
+    const char *dot = span->kind == REDACT_HOST ? memchr(p, '.', span->to - span->from) : NULL;
+    if (dot != NULL)
+        add_value(a, span, index, span->from, (size_t)(dot - p));
+}
+
 /* A name of several words, one of which may stand alone ("Ada Brook"), and who an address belongs to. */
 static void add_parts(struct again *a, const struct redact_span *span, uint32_t index)
 {
@@ -116,6 +125,7 @@ static void add_parts(struct again *a, const struct redact_span *span, uint32_t 
         return;
     }
     add_value(a, span, index, span->from, span->to - span->from);
+    add_short_host(a, span, index);
     bool name = span->kind == REDACT_USER || span->kind == REDACT_HOST || span->kind == REDACT_PROJECT;
     for (size_t from = span->from, end; name && blank != NULL && from < span->to; from = end + 1) {
         end = from;

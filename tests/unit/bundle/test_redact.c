@@ -224,6 +224,8 @@ static void test_what_is_said_again(void **state)
         {"out/tolvane_sft saved\nJob Name: tolvane_sft\n", "out/<project1> saved\nJob Name: <project1>\n"},
         {"{'mrn': '77120493'}\nrow 77120493 of 1771204930", "{'mrn': '<account1>'}\nrow <account1> of 1771204930"},
         {"Job Name: memory\nout of memory", "Job Name: memory\nout of memory"},
+        {"X509v3 Subject Alternative Name: DNS:zxqkv-k7, DNS:zxqkv-k7.calcul.example.fr\n",
+         "X509v3 Subject Alternative Name: DNS:<host1>, DNS:<host2>\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct redactor *r = redactor_new();
