@@ -18,6 +18,7 @@
 #include "diagnose/text_cut.h"
 #include "diagnose/text_repair.h"
 #include "diagnose/text_translate.h"
+#include "diagnose/units.h"
 #include "diagnose/verdict.h"
 #include "diagnose/vocabulary.h"
 #include "diagnose/wording.h"
@@ -128,12 +129,14 @@ void output_to_facts(struct facts *facts, const char *text, size_t len, const ch
     static const reader readers[] = {messages_to_facts, quantities_to_facts, NULL};
     size_t own_len = len, before = facts_count(facts);
     char *copy = rank_lines_own(facts, text, len, &own_len);
-    const char *own = copy != NULL ? copy : text;
+    char *rest = units_without_passed(facts, copy != NULL ? copy : text, own_len, source);
+    const char *own = rest != NULL ? rest : copy != NULL ? copy : text;
     messages_to_facts(facts, own, own_len, source);
     read_repaired(facts, own, own_len, source, readers, OUTPUT_REPAIRS);
     quantities_to_facts(facts, own, own_len, source);
     free(survived_doubt(facts, before, own, own_len, source, readers).text);
     rank_lines_doubt(facts, before, text, len);
+    free(rest);
     free(copy);
 }
 
@@ -173,7 +176,9 @@ void any_text_to_facts(struct facts *facts, const char *text, size_t len, const 
     size_t kept_len = len;
     program_time_to_facts(facts, text, len, source);
     char *kept = kernel_window(facts, text, len, &kept_len);
-    read_any_text(facts, kept != NULL ? kept : text, kept_len, source);
+    char *rest = units_without_passed(facts, kept != NULL ? kept : text, kept_len, source);
+    read_any_text(facts, rest != NULL ? rest : kept != NULL ? kept : text, kept_len, source);
+    free(rest);
     free(kept);
 }
 
