@@ -9,7 +9,7 @@
 
 #define PROMPT_MAX 80 /* bytes of a name, a host and a folder */
 
-static bool is_kernel(struct text line)
+bool bystander_is_kernel(struct text line)
 {
     return klog_stamp(line) >= 0 || klog_date(line) >= 0 || text_has(line, "kernel: ") || text_has(line, "amdgpu") ||
            text_has(line, "NVRM: ");
@@ -48,7 +48,7 @@ static bool is_strange(struct text all, const char *name, bool is_python)
     bool shown = is_python;
     struct text rest = all, line;
     while (text_next_line(&rest, &line)) {
-        if (is_kernel(line))
+        if (bystander_is_kernel(line))
             continue;
         if (has_word(line, name))
             return false;

@@ -19,7 +19,7 @@
 
 struct search {
     struct runtime_state runtime;
-    unsigned last, before_last; /* lines that show progress */
+    unsigned first, last, before_last; /* lines that show progress */
     unsigned told;              /* the last one in which the program says so itself; 0 = none */
     unsigned since;             /* such lines after the last exception of any kind */
     unsigned went_on;           /* the program went on after failures up to this line, however it ended */
@@ -89,9 +89,9 @@ static bool is_setting(struct text line)
 
 static void note_progress(struct search *s, const struct line_words *line, unsigned n)
 {
-    bool inside = line->text.at[0] == ' ' || line->text.at[0] == '\t' || is_setting(line->text);
+    bool inside = bystander_is_kernel(line->text) || line->text.at[0] == ' ' || line->text.at[0] == '\t' || is_setting(line->text);
     bool goes_on = line_is(line, RULE_GOING_ON);
-    bool counts = line_says(line, LOG_WORDS_PROGRESS) && text_has_digit(line->text);
+    bool counts = (line_says(line, LOG_WORDS_PROGRESS) && text_has_digit(line->text)) || line_is(line, RULE_TRIAL);
     bool succeeded = line_is(line, RULE_SUCCEEDED) && !says_failure(&s->previous); /* a loop of the shell is "done", too */
     if (inside || (!goes_on && !succeeded && (!counts || says_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
@@ -99,6 +99,7 @@ static void note_progress(struct search *s, const struct line_words *line, unsig
     s->before_last = told ? n : s->last;
     s->told = told ? n : s->told;
     s->ended_well = succeeded;
+    s->first = s->first == 0 ? n : s->first;
     s->last = goes_on ? n + 1 : n; /* a failure that the line itself tells is before it */
     s->since += succeeded ? WENT_ON_LINES : !goes_on;
 }
@@ -137,8 +138,10 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
     unsigned before = s->runtime.exception_line;
     note_traceback(s, line, scan->line);
     runtime_line(scan, &s->runtime, line);
-    if (bystander_is_command(line->text))
+    if (bystander_is_command(line->text)) {
         s->command = scan->line;
+        s->first = 0;
+    }
     if (s->terminated && text_has(line->text, "what():") && line_is(line, RULE_NAMES_GPU))
         s->earlier = 0;
     s->terminated = false;
@@ -218,7 +221,13 @@ static char *copy_of(struct text all)
     return copy;
 }
 
-/* A mended line has another doubt already. Whose GPU it is does not depend on what failed, and what the kernel says of a
+/* A mended line has another doubt already. */
+static bool is_of_line(const struct fact *f)
+{
+    return f->when == FACT_LOG && fact_source_line(f) > 0 && !fact_is_repaired(f) && !fact_has_mark(f, FACT_MARK_TRANSLATED);
+}
+
+/* Whose GPU it is does not depend on what failed, and what the kernel says of a
  * process does not depend on how another one ended. A reporter's own words may well speak of the error that ended the program. */
 static bool may_mark(const struct fact *f)
 {
@@ -226,7 +235,7 @@ static bool may_mark(const struct fact *f)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strncmp(f->name, others[i], strlen(others[i])) == 0)
             return false;
-    return f->when == FACT_LOG && fact_source_line(f) > 0 && !fact_is_repaired(f) && !fact_has_mark(f, FACT_MARK_TRANSLATED);
+    return is_of_line(f);
 }
 
 struct reading_again {
@@ -236,7 +245,26 @@ struct reading_again {
     const text_reader *readers;
     struct text all;
     unsigned before; /* lines before it that are left out */
+    unsigned from_line, to_line; /* the program made progress before and after these: the kernel's records among them count, too */
 };
+
+static bool is_kernel(const struct fact *f)
+{
+    return strncmp(f->name, "kmsg.", strlen("kmsg.")) == 0;
+}
+
+static bool may_mark_here(const struct reading_again *r, const struct fact *f)
+{
+    bool between = r->from_line > 0 && fact_source_line(f) > r->from_line && fact_source_line(f) <= r->to_line;
+    return may_mark(f) || (between && is_kernel(f) && is_of_line(f));
+}
+
+/* The first bad event is a later one, then. */
+static void take_later(struct facts *facts, const struct fact *f, const struct fact *later)
+{
+    if (is_kernel(f) && f->type == FACT_TEXT && later->type == FACT_TEXT && strcmp(f->text, later->text) != 0)
+        (void)facts_set_text(facts, later->name, FACT_LOG, later->text, later->source);
+}
 
 /* Reads the copy, and marks what only the whole text says. */
 static bool mark_lost(const struct reading_again *r, const char *copy, const char *how)
@@ -247,10 +275,14 @@ static bool mark_lost(const struct reading_again *r, const char *copy, const cha
         r->readers[i](again, copy, r->all.len, r->source);
     for (size_t i = r->from; again != NULL && i < facts_count(r->facts); i++) {
         const struct fact *f = facts_at(r->facts, i);
-        if (!may_mark(f) || facts_find(again, f->name, FACT_LOG) != NULL)
+        if (!may_mark_here(r, f))
             continue;
-        facts_mark(r->facts, i, how);
-        any = true;
+        const struct fact *later = facts_find(again, f->name, FACT_LOG);
+        if (later == NULL)
+            facts_mark(r->facts, i, how);
+        else
+            take_later(r->facts, f, later);
+        any |= later == NULL;
     }
     facts_free(again);
     return any;
@@ -294,7 +326,7 @@ static void doubt_quoted(const struct reading_again *r, unsigned ended)
 static bool any_up_to(const struct reading_again *r, unsigned line)
 {
     for (size_t i = r->from; i < facts_count(r->facts); i++)
-        if (may_mark(facts_at(r->facts, i)) && fact_source_line(facts_at(r->facts, i)) <= line)
+        if (may_mark_here(r, facts_at(r->facts, i)) && fact_source_line(facts_at(r->facts, i)) <= line)
             return true;
     return false;
 }
@@ -376,8 +408,9 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     unsigned before;
     struct text all = text_tail(data, len, &before);
     struct search found = look_through(all, before);
-    struct reading_again again = {facts, from, source, readers, all, before};
+    struct reading_again again = {facts, from, source, readers, all, before, found.first, found.went_on};
     char *well = doubt_went_on(&again, &found);
+    again.to_line = 0;
     doubt_quoted(&again, found.own ? found.ended : 0);
     if (found.handled)
         doubt_handled(&again);
