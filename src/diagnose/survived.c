@@ -8,6 +8,7 @@
 #include "diagnose/bystander.h"
 #include "diagnose/log_words.h"
 #include "diagnose/messages.h"
+#include "diagnose/streams.h"
 
 /* One line may be a setting; two steps, requests or epochs show that the program continued. */
 #define WENT_ON_LINES 2
@@ -361,6 +362,46 @@ static char *doubt_went_on(const struct reading_again *r, const struct search *f
     return NULL;
 }
 
+/* A copy without the failures that their own writer survived. NULL = there are none. */
+static char *without_survived(struct text all, unsigned before, const struct streams *streams)
+{
+    char *copy = copy_of(all);
+    struct text rest = all, line;
+    bool any = false;
+    for (unsigned n = before + 1; copy != NULL && text_next_line(&rest, &line); n++) {
+        const struct stream *of = stream_of_line(streams, line);
+        if (of == NULL || n > of->survived || !is_failure(line))
+            continue;
+        memset(copy + (line.at - all.at), ' ', line.len);
+        any = true;
+    }
+    if (any)
+        return copy;
+    free(copy);
+    return NULL;
+}
+
+/* Several hosts wrote the text: one went on only if it made progress itself. */
+static void doubt_streams(struct reading_again *r, struct streams *streams)
+{
+    bool any = false;
+    for (unsigned i = 0; i < streams->count; i++) {
+        struct stream *of = &streams->list[i];
+        size_t len = 0;
+        char *own = of->fails ? stream_own(r->all, of->mark, &len) : NULL;
+        const struct search found = look_through((struct text){own != NULL ? own : "", len}, r->before);
+        of->survived = found.went_on;
+        any |= found.went_on > 0;
+        r->from_line = found.went_on > 0 && (r->from_line == 0 || found.first < r->from_line) ? found.first : r->from_line;
+        r->to_line = found.went_on > r->to_line ? found.went_on : r->to_line;
+        free(own);
+    }
+    char *copy = any ? without_survived(r->all, r->before, streams) : NULL;
+    if (copy != NULL)
+        (void)mark_lost(r, copy, FACT_MARK_WENT_ON);
+    free(copy);
+}
+
 /* The line says itself that its failure was handled, is a mere warning, or is not of this run. */
 static void doubt_handled(const struct reading_again *r)
 {
@@ -408,8 +449,14 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     unsigned before;
     struct text all = text_tail(data, len, &before);
     struct search found = look_through(all, before);
+    struct streams streams;
+    streams_find(all, &streams);
     struct reading_again again = {facts, from, source, readers, all, before, found.first, found.went_on};
-    char *well = doubt_went_on(&again, &found);
+    char *well = streams.count == 0 ? doubt_went_on(&again, &found) : NULL;
+    if (streams.count > 0) {
+        again.from_line = again.to_line = 0;
+        doubt_streams(&again, &streams);
+    }
     again.to_line = 0;
     doubt_quoted(&again, found.own ? found.ended : 0);
     if (found.handled)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/streams.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "diagnose/kernel_lines.h"
+#include "diagnose/log_words.h"
+
+#define MARK_MAX 80
+/* Each writer has some lines, and together they have most. */
+#define LINES_MIN 3
+#define MOST_PERCENT 70
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || strchr("._-/@", c) != NULL;
+}
+
+/* Length of "[...]" or "(...)" with a number in it; 0 = there is none. The stamp of a kernel record is no mark. */
+static size_t bracket_length(struct text line)
+{
+    struct text inside;
+    if (!text_before(text_first(line, MARK_MAX), line.at[0] == '[' ? "]" : ")", &inside) || !text_has_digit(inside) || klog_stamp(line) >= 0)
+        return 0;
+    size_t n = inside.len + 1;
+    struct text rest = text_skip(line, n);
+    if (text_starts(rest, "<stderr>") || text_starts(rest, "<stdout>"))
+        n += strlen("<stderr>");
+    return n + text_starts(text_skip(line, n), ":");
+}
+
+/* Length of "node01:" or "worker-2  |". */
+static size_t name_length(struct text line)
+{
+    size_t n = 0;
+    while (n < line.len && n < MARK_MAX && is_of_name(line.at[n]))
+        n++;
+    if (!text_has_digit(text_first(line, n)))
+        return 0;
+    struct text rest = text_skip(line, n);
+    if (text_starts(rest, ": "))
+        return n + 1;
+    rest = text_trim(rest);
+    return text_starts(rest, "|") ? (size_t)(rest.at - line.at) + 1 : 0;
+}
+
+static struct text mark_of(struct text line)
+{
+    size_t n = line.len == 0 ? 0 : line.at[0] == '[' || line.at[0] == '(' ? bracket_length(line) : name_length(line);
+    return text_first(line, n);
+}
+
+static bool is_same(struct text a, struct text b)
+{
+    return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
+}
+
+/* The stream with this mark, a new one, or NULL. */
+static struct stream *stream_of(struct streams *s, struct text mark)
+{
+    for (unsigned i = 0; i < s->count; i++)
+        if (is_same(s->list[i].mark, mark))
+            return &s->list[i];
+    if (s->count == STREAMS_MAX)
+        return NULL;
+    s->list[s->count] = (struct stream){.mark = mark};
+    return &s->list[s->count++];
+}
+
+const struct stream *stream_of_line(const struct streams *s, struct text line)
+{
+    struct text mark = mark_of(line);
+    for (unsigned i = 0; mark.len > 0 && i < s->count; i++)
+        if (is_same(s->list[i].mark, mark))
+            return &s->list[i];
+    return NULL;
+}
+
+/* Without those that have few lines; returns the lines of the others. */
+static unsigned drop_small(struct streams *s)
+{
+    unsigned kept = 0, lines = 0;
+    for (unsigned i = 0; i < s->count; i++) {
+        if (s->list[i].lines < LINES_MIN)
+            continue;
+        lines += s->list[i].lines;
+        s->list[kept++] = s->list[i];
+    }
+    s->count = kept;
+    return lines;
+}
+
+void streams_find(struct text all, struct streams *ret)
+{
+    struct text rest = all, line;
+    unsigned lines = 0;
+    ret->count = 0;
+    while (text_next_line(&rest, &line)) {
+        struct text mark = mark_of(line);
+        lines += text_trim(line).len > 0;
+        struct stream *of = mark.len > 0 ? stream_of(ret, mark) : NULL;
+        if (mark.len > 0 && of == NULL) {
+            ret->count = 0;
+            return;
+        }
+        if (of == NULL)
+            continue;
+        of->lines++;
+        of->fails |= !of->fails && log_words_in(line.at, line.len, LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON) != 0;
+    }
+    unsigned of_streams = drop_small(ret);
+    if (ret->count < 2 || of_streams < lines / 100.0 * MOST_PERCENT)
+        ret->count = 0;
+}
+
+char *stream_own(struct text all, struct text mark, size_t *ret_len)
+{
+    char *out = malloc(all.len + 1);
+    struct text rest = all, line;
+    size_t n = 0;
+    while (out != NULL && text_next_line(&rest, &line)) {
+        if (is_same(mark_of(line), mark)) {
+            size_t skip = mark.len + text_starts(text_skip(line, mark.len), " ");
+            memcpy(out + n, line.at + skip, line.len - skip);
+            n += line.len - skip;
+        }
+        if (rest.at[-1] == '\n')
+            out[n++] = '\n';
+    }
+    *ret_len = n;
+    return out;
+}
