@@ -170,13 +170,24 @@ static void read_any_text(struct facts *facts, const char *text, size_t len, con
                                 source != NULL ? source : "text");
 }
 
+/* Without the failures of tests that passed, and of workers that were started again. NULL: there are none. */
+static char *without_others(struct facts *facts, const char *text, size_t len, const char *source)
+{
+    char *passed = units_without_passed(facts, text, len, source);
+    char *restarted = survived_without_restarted(passed != NULL ? passed : text, len);
+    if (restarted == NULL)
+        return passed;
+    free(passed);
+    return restarted;
+}
+
 /* Without the kernel's records of another time: their words say nothing about this failure, either. */
 void any_text_to_facts(struct facts *facts, const char *text, size_t len, const char *source)
 {
     size_t kept_len = len;
     program_time_to_facts(facts, text, len, source);
     char *kept = kernel_window(facts, text, len, &kept_len);
-    char *rest = units_without_passed(facts, kept != NULL ? kept : text, kept_len, source);
+    char *rest = without_others(facts, kept != NULL ? kept : text, kept_len, source);
     read_any_text(facts, rest != NULL ? rest : kept != NULL ? kept : text, kept_len, source);
     free(rest);
     free(kept);

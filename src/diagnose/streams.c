@@ -46,10 +46,31 @@ static size_t name_length(struct text line)
     return text_starts(rest, "|") ? (size_t)(rest.at - line.at) + 1 : 0;
 }
 
+/* Length of "2026-03-02T10:00:00.1Z " or "10:00:00 "; 0 = there is none. */
+static size_t stamp_length(struct text line)
+{
+    size_t n = 0;
+    while (n < line.len && (isdigit((unsigned char)line.at[n]) || strchr("-:.,+TZ", line.at[n]) != NULL))
+        n++;
+    bool is_time = n >= strlen("10:00:00") && line.at[n - 1] != ':' && text_has(text_first(line, n), ":");
+    return is_time && n < line.len && line.at[n] == ' ' ? n + 1 : 0;
+}
+
+/* Length of "node1 trainer[4711]:", as the system's log has it. */
+static size_t program_length(struct text line)
+{
+    struct text rest = line, host, program;
+    bool both = text_next_word(&rest, &host) && text_next_word(&rest, &program) && program.at[program.len - 1] == ':';
+    return both && program.at == host.at + host.len + 1 ? (size_t)(rest.at - line.at) : 0;
+}
+
 static struct text mark_of(struct text line)
 {
-    size_t n = line.len == 0 ? 0 : line.at[0] == '[' || line.at[0] == '(' ? bracket_length(line) : name_length(line);
-    return text_first(line, n);
+    size_t stamp = stamp_length(line), n = 0;
+    line = text_skip(line, stamp);
+    if (line.len > 0)
+        n = line.at[0] == '[' || line.at[0] == '(' ? bracket_length(line) : name_length(line);
+    return text_first(line, n == 0 && stamp > 0 ? program_length(line) : n);
 }
 
 static bool is_same(struct text a, struct text b)
@@ -121,8 +142,10 @@ char *stream_own(struct text all, struct text mark, size_t *ret_len)
     struct text rest = all, line;
     size_t n = 0;
     while (out != NULL && text_next_line(&rest, &line)) {
-        if (is_same(mark_of(line), mark)) {
-            size_t skip = mark.len + text_starts(text_skip(line, mark.len), " ");
+        struct text own = mark_of(line);
+        if (is_same(own, mark)) {
+            size_t skip = (size_t)(own.at - line.at) + own.len;
+            skip += text_starts(text_skip(line, skip), " ");
             memcpy(out + n, line.at + skip, line.len - skip);
             n += line.len - skip;
         }

@@ -21,6 +21,8 @@
 struct search {
     struct runtime_state runtime;
     unsigned first, last, before_last; /* lines that show progress */
+    unsigned trial, trial_before; /* the last two lines of trials that did not fail */
+    unsigned restarted;         /* the last line that says that a worker is there again */
     unsigned told;              /* the last one in which the program says so itself; 0 = none */
     unsigned since;             /* such lines after the last exception of any kind */
     unsigned went_on;           /* the program went on after failures up to this line, however it ended */
@@ -97,6 +99,10 @@ static void note_progress(struct search *s, const struct line_words *line, unsig
     if (inside || (!goes_on && !succeeded && (!counts || says_failure(line)))) /* "ok 500, failed 0" tells of none */
         return;
     bool told = succeeded || (goes_on && !says_failure(line)); /* the program says so itself: no second line is needed */
+    if (line_is(line, RULE_TRIAL) && !says_failure(line)) {
+        s->trial_before = s->trial;
+        s->trial = n;
+    }
     s->before_last = told ? n : s->last;
     s->told = told ? n : s->told;
     s->ended_well = succeeded;
@@ -150,7 +156,7 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
         note_exception(s, line, scan->line);
     } else if (line_is(line, RULE_ENDING)) {
         note_ending(s, line, scan->line, false);
-        s->went_on = s->own ? survived_up_to(s) : s->went_on;
+        s->went_on = s->own ? survived_up_to(s) : s->trial_before > 0 ? s->trial_before - 1 : s->went_on;
         s->fatal = true;
         s->since = 0;
     } else {
@@ -158,6 +164,8 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
     }
     s->previous = *line;
     s->handled |= says_handled(line);
+    if (line_is(line, RULE_RESTARTED) && !says_failure(line))
+        s->restarted = scan->line;
     s->failure_lines += line_says(line, FAILURE) && !line_says(line, LOG_WORDS_FAILURE_DENIED);
 }
 
@@ -381,25 +389,53 @@ static char *without_survived(struct text all, unsigned before, const struct str
     return NULL;
 }
 
-/* Several hosts wrote the text: one went on only if it made progress itself. */
-static void doubt_streams(struct reading_again *r, struct streams *streams)
+/* Notes for each of several hosts up to which line it survived its failures: it made progress itself. `restarted`: and says that it was
+ * started again. Adds the lines among which they are to `r`. */
+static void note_survivors(struct reading_again *r, struct streams *streams, bool restarted)
 {
-    bool any = false;
     for (unsigned i = 0; i < streams->count; i++) {
         struct stream *of = &streams->list[i];
         size_t len = 0;
         char *own = of->fails ? stream_own(r->all, of->mark, &len) : NULL;
         const struct search found = look_through((struct text){own != NULL ? own : "", len}, r->before);
-        of->survived = found.went_on;
-        any |= found.went_on > 0;
-        r->from_line = found.went_on > 0 && (r->from_line == 0 || found.first < r->from_line) ? found.first : r->from_line;
-        r->to_line = found.went_on > r->to_line ? found.went_on : r->to_line;
         free(own);
+        of->survived = !restarted || found.went_on < found.restarted ? found.went_on : found.restarted > 0 ? found.restarted - 1 : 0;
+        if (of->survived == 0)
+            continue;
+        r->from_line = r->from_line == 0 || found.first < r->from_line ? found.first : r->from_line;
+        r->to_line = of->survived > r->to_line ? of->survived : r->to_line;
     }
-    char *copy = any ? without_survived(r->all, r->before, streams) : NULL;
+}
+
+static void doubt_streams(struct reading_again *r, struct streams *streams)
+{
+    note_survivors(r, streams, false);
+    char *copy = r->to_line > 0 ? without_survived(r->all, r->before, streams) : NULL;
     if (copy != NULL)
         (void)mark_lost(r, copy, FACT_MARK_WENT_ON);
     free(copy);
+}
+
+static bool any_failure(struct text all)
+{
+    struct text line;
+    while (text_next_line(&all, &line))
+        if (is_failure(line))
+            return true;
+    return false;
+}
+
+char *survived_without_restarted(const char *data, size_t len)
+{
+    struct streams streams;
+    struct reading_again r = {.all = {data, len}};
+    streams_find(r.all, &streams);
+    note_survivors(&r, &streams, true);
+    char *copy = r.to_line > 0 ? without_survived(r.all, 0, &streams) : NULL;
+    if (copy != NULL && any_failure((struct text){copy, len}))
+        return copy;
+    free(copy);
+    return NULL;
 }
 
 /* The line says itself that its failure was handled, is a mere warning, or is not of this run. */

@@ -28,4 +28,8 @@ typedef void (*text_reader)(struct facts *, const char *text, size_t len, const 
 struct survived survived_doubt(struct facts *facts, size_t from, const char *text, size_t len, const char *source,
                                const text_reader readers[]);
 
+/* The text without the failures of those of several hosts (streams.h) that were started again and went on, if a failure is left.
+ * NULL: there are none, or memory is short. free() it; its length is that of the text. */
+char *survived_without_restarted(const char *text, size_t len);
+
 #endif
