@@ -9,10 +9,14 @@
 
 #define PROMPT_MAX 80 /* bytes of a name, a host and a folder */
 
+bool bystander_is_stamped(struct text line)
+{
+    return klog_stamp(line) >= 0 || klog_date(line) >= 0 || text_has(line, "kernel: ");
+}
+
 bool bystander_is_kernel(struct text line)
 {
-    return klog_stamp(line) >= 0 || klog_date(line) >= 0 || text_has(line, "kernel: ") || text_has(line, "amdgpu") ||
-           text_has(line, "NVRM: ");
+    return bystander_is_stamped(line) || text_has(line, "amdgpu") || text_has(line, "NVRM: ");
 }
 
 static bool has_word(struct text line, const char *word)

@@ -18,7 +18,9 @@ struct facts;
 bool bystander_doubt(struct facts *facts, size_t from, struct text all, bool is_python);
 
 /* Somebody starts a program in a shell: "$ python train.py", "me@host:~$ make". */
-/* A line of the kernel, by its stamp or its words. */
+/* A record of the kernel with its time or host. */
+bool bystander_is_stamped(struct text line);
+/* A line of the kernel, by these or its words. */
 bool bystander_is_kernel(struct text line);
 
 bool bystander_is_command(struct text line);

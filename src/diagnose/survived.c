@@ -2,6 +2,7 @@
 #include "diagnose/survived.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 /* Longest quotation. */
 #define QUOTED_MAX 400
 #define SENTENCE_WORDS 3
+#define DOCUMENT_SENTENCES 4
 /* A longer text is a log: it quotes nobody, and would be read once more. */
 #define QUOTING_MAX ((size_t)64 << 10)
 
@@ -264,7 +266,7 @@ static bool is_kernel(const struct fact *f)
 
 static bool may_mark_here(const struct reading_again *r, const struct fact *f)
 {
-    bool between = r->from_line > 0 && fact_source_line(f) > r->from_line && fact_source_line(f) <= r->to_line;
+    bool between = fact_source_line(f) > r->from_line && fact_source_line(f) <= r->to_line;
     return may_mark(f) || (between && is_kernel(f) && is_of_line(f));
 }
 
@@ -308,6 +310,21 @@ static bool is_sentence(struct text line)
         words += at - from >= 2 && (from == 0 || line.at[from - 1] == ' ') && (at == line.len || strchr(" ,.:;", line.at[at]) != NULL);
     }
     return words >= SENTENCE_WORDS;
+}
+
+/* A sentence has words in front of the kernel's record in it. */
+static bool is_told(struct text line)
+{
+    static const char *const begins[] = {"amdgpu", "[drm", "drm", "radeon", "EDAC", "Out of memory", "Memory cgroup", "oom", "NVRM", "mce", "{"};
+    line = text_trim(line);
+    while (line.len > 0 && strchr(">*-|`# ", line.at[0]) != NULL)
+        line = text_skip(line, 1);
+    if (bystander_is_stamped(line))
+        return false;
+    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+        if (text_starts(line, begins[i]))
+            return false;
+    return is_sentence(line);
 }
 
 /* Somebody tells of messages that stand in quotation marks in a sentence. Where an error of the program's own comes later, it need
@@ -438,7 +455,7 @@ char *survived_without_restarted(const char *data, size_t len)
     return NULL;
 }
 
-/* The line says itself that its failure was handled, is a mere warning, or is not of this run. */
+/* The line says itself that its failure was handled, is a mere warning, or is not of this run. A person says it of the kernel's records. */
 static void doubt_handled(const struct reading_again *r)
 {
     struct text rest = r->all, line;
@@ -446,10 +463,41 @@ static void doubt_handled(const struct reading_again *r)
         const struct line_words words = line_words_of(line);
         if (!says_handled(&words))
             continue;
-        for (size_t i = r->from; i < facts_count(r->facts); i++)
-            if (may_mark(facts_at(r->facts, i)) && fact_source_line(facts_at(r->facts, i)) == n)
+        bool told = is_told(line);
+        for (size_t i = r->from; i < facts_count(r->facts); i++) {
+            const struct fact *f = facts_at(r->facts, i);
+            if (fact_source_line(f) == n && (may_mark(f) || (told && is_kernel(f) && is_of_line(f))))
                 facts_mark(r->facts, i, FACT_MARK_HANDLED);
+        }
     }
+}
+
+/* Most lines are sentences, no record of the kernel has a time or a host, and nobody speaks of himself. */
+static bool is_document(struct text all)
+{
+    struct text line;
+    unsigned lines = 0, sentences = 0;
+    while (text_next_line(&all, &line)) {
+        const struct line_words words = line_words_of(text_trim(line));
+        if (bystander_is_stamped(words.text) || line_says(&words, LOG_WORDS_SPEAKER))
+            return false;
+        lines += words.text.len > 0;
+        sentences += words.text.len > 0 && is_sentence(words.text) && !bystander_is_kernel(words.text);
+    }
+    return sentences >= DOCUMENT_SENTENCES && sentences > lines / 2;
+}
+
+/* A document shows records of the kernel without time and host, and nobody in it speaks of himself. */
+static void doubt_shown(const struct reading_again *r)
+{
+    bool any = false;
+    for (size_t i = r->from; i < facts_count(r->facts); i++)
+        any |= is_kernel(facts_at(r->facts, i)) && is_of_line(facts_at(r->facts, i));
+    if (!any || !is_document(r->all))
+        return;
+    for (size_t i = r->from; i < facts_count(r->facts); i++)
+        if (is_kernel(facts_at(r->facts, i)) && is_of_line(facts_at(r->facts, i)))
+            facts_mark(r->facts, i, FACT_MARK_QUOTED);
 }
 
 /* Another error ended the program, or a later one in the same shell. Returns the text without the earlier failures if the
@@ -493,10 +541,13 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
         again.from_line = again.to_line = 0;
         doubt_streams(&again, &streams);
     }
-    again.to_line = 0;
+    again.from_line = 0;
+    again.to_line = UINT_MAX; /* a quotation may be of the kernel, too */
     doubt_quoted(&again, found.own ? found.ended : 0);
+    again.to_line = 0;
     if (found.handled)
         doubt_handled(&again);
+    doubt_shown(&again);
     bool of_another = found.own && bystander_doubt(facts, from, all, found.raised);
     char *rest = doubt_followed(&again, &found, of_another);
     if (well != NULL)
