@@ -17,6 +17,7 @@
 #define QUOTED_MAX 400
 #define SENTENCE_WORDS 3
 #define DOCUMENT_SENTENCES 4
+#define DOCUMENT_WORDS 5
 /* A longer text is a log: it quotes nobody, and would be read once more. */
 #define QUOTING_MAX ((size_t)64 << 10)
 
@@ -151,6 +152,8 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
         s->command = scan->line;
         s->first = 0;
     }
+    if (line_is(line, RULE_UNIT_FAILED) && !line_is(line, RULE_TRIAL))
+        s->first = 0; /* other tests run on whatever this one met */
     if (s->terminated && text_has(line->text, "what():") && line_is(line, RULE_NAMES_GPU))
         s->earlier = 0;
     s->terminated = false;
@@ -270,11 +273,11 @@ static bool may_mark_here(const struct reading_again *r, const struct fact *f)
     return may_mark(f) || (between && is_kernel(f) && is_of_line(f));
 }
 
-/* The first bad event is a later one, then. */
-static void take_later(struct facts *facts, const struct fact *f, const struct fact *later)
+/* The first bad event may be another one, then. */
+static bool still_says(const struct facts *again, const struct fact *f)
 {
-    if (is_kernel(f) && f->type == FACT_TEXT && later->type == FACT_TEXT && strcmp(f->text, later->text) != 0)
-        (void)facts_set_text(facts, later->name, FACT_LOG, later->text, later->source);
+    const struct fact *other = facts_find(again, f->name, FACT_LOG);
+    return other != NULL && (strncmp(f->name, "kmsg.first_bad", strlen("kmsg.first_bad")) != 0 || fact_says_same(f, other));
 }
 
 /* Reads the copy, and marks what only the whole text says. */
@@ -286,21 +289,16 @@ static bool mark_lost(const struct reading_again *r, const char *copy, const cha
         r->readers[i](again, copy, r->all.len, r->source);
     for (size_t i = r->from; again != NULL && i < facts_count(r->facts); i++) {
         const struct fact *f = facts_at(r->facts, i);
-        if (!may_mark_here(r, f))
+        if (!may_mark_here(r, f) || still_says(again, f))
             continue;
-        const struct fact *later = facts_find(again, f->name, FACT_LOG);
-        if (later == NULL)
-            facts_mark(r->facts, i, how);
-        else
-            take_later(r->facts, f, later);
-        any |= later == NULL;
+        facts_mark(r->facts, i, how);
+        any = true;
     }
     facts_free(again);
     return any;
 }
 
-/* A sentence has some words beside what it quotes. */
-static bool is_sentence(struct text line)
+static unsigned words_of_sentence(struct text line)
 {
     unsigned words = 0;
     for (size_t at = 0; at < line.len; at++) {
@@ -309,7 +307,13 @@ static bool is_sentence(struct text line)
             at++;
         words += at - from >= 2 && (from == 0 || line.at[from - 1] == ' ') && (at == line.len || strchr(" ,.:;", line.at[at]) != NULL);
     }
-    return words >= SENTENCE_WORDS;
+    return words;
+}
+
+/* A sentence has some words beside what it quotes. */
+static bool is_sentence(struct text line)
+{
+    return words_of_sentence(line) >= SENTENCE_WORDS;
 }
 
 /* A sentence has words in front of the kernel's record in it. */
@@ -482,7 +486,7 @@ static bool is_document(struct text all)
         if (bystander_is_stamped(words.text) || line_says(&words, LOG_WORDS_SPEAKER))
             return false;
         lines += words.text.len > 0;
-        sentences += words.text.len > 0 && is_sentence(words.text) && !bystander_is_kernel(words.text);
+        sentences += words_of_sentence(words.text) >= DOCUMENT_WORDS && !bystander_is_kernel(words.text);
     }
     return sentences >= DOCUMENT_SENTENCES && sentences > lines / 2;
 }
