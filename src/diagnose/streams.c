@@ -28,7 +28,7 @@ static size_t bracket_length(struct text line)
     struct text rest = text_skip(line, n);
     if (text_starts(rest, "<stderr>") || text_starts(rest, "<stdout>"))
         n += strlen("<stderr>");
-    return n + text_starts(text_skip(line, n), ":");
+    return n;
 }
 
 /* Length of "node01:" or "worker-2  |". */
@@ -93,7 +93,7 @@ static struct stream *stream_of(struct streams *s, struct text mark)
 const struct stream *stream_of_line(const struct streams *s, struct text line)
 {
     struct text mark = mark_of(line);
-    for (unsigned i = 0; mark.len > 0 && i < s->count; i++)
+    for (unsigned i = 0; s != NULL && mark.len > 0 && i < s->count; i++)
         if (is_same(s->list[i].mark, mark))
             return &s->list[i];
     return NULL;
@@ -145,6 +145,7 @@ char *stream_own(struct text all, struct text mark, size_t *ret_len)
         struct text own = mark_of(line);
         if (is_same(own, mark)) {
             size_t skip = (size_t)(own.at - line.at) + own.len;
+            skip += text_starts(text_skip(line, skip), ":");
             skip += text_starts(text_skip(line, skip), " ");
             memcpy(out + n, line.at + skip, line.len - skip);
             n += line.len - skip;

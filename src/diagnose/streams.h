@@ -25,7 +25,7 @@ struct streams {
 
 void streams_find(struct text all, struct streams *ret);
 
-/* The writer of the line; NULL = it has none of these marks. */
+/* The writer of the line; NULL = it has none of these marks, or `streams` is NULL. */
 const struct stream *stream_of_line(const struct streams *streams, struct text line);
 
 /* The lines of one writer without their mark, and empty lines for all others, so that lines keep their numbers. NULL: memory

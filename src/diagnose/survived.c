@@ -241,8 +241,7 @@ static bool is_of_line(const struct fact *f)
     return f->when == FACT_LOG && fact_source_line(f) > 0 && !fact_is_repaired(f) && !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
-/* Whose GPU it is does not depend on what failed, and what the kernel says of a
- * process does not depend on how another one ended. A reporter's own words may well speak of the error that ended the program. */
+/* The owner of the GPU does not depend on what failed, and what the kernel says of a process does not depend on how another one ended. A reporter's own words may well speak of the error that ended the program. */
 static bool may_mark(const struct fact *f)
 {
     static const char *const others[] = {"vendor.", "kmsg.", "report."};
@@ -361,14 +360,15 @@ static bool any_up_to(const struct reading_again *r, unsigned line)
     return false;
 }
 
-/* A copy without the failures up to a line. NULL = there are none. */
-static char *without_failures(struct text all, unsigned before, unsigned up_to)
+/* A copy without the failures up to a line, or those of one of several hosts up to the line that it survived. NULL = there are none. */
+static char *without_failures(struct text all, unsigned before, unsigned up_to, const struct streams *streams)
 {
     char *copy = copy_of(all);
     struct text rest = all, line;
     bool any = false;
-    for (unsigned n = before + 1; copy != NULL && n <= up_to && text_next_line(&rest, &line); n++) {
-        if (!is_failure(line))
+    for (unsigned n = before + 1; copy != NULL && text_next_line(&rest, &line); n++) {
+        const struct stream *of = stream_of_line(streams, line);
+        if (n > (of != NULL ? of->survived : up_to) || !is_failure(line))
             continue;
         memset(copy + (line.at - all.at), ' ', line.len);
         any = true;
@@ -384,27 +384,8 @@ static char *doubt_went_on(const struct reading_again *r, const struct search *f
 {
     bool well = found->ended_well && !found->fatal && found->since >= WENT_ON_LINES;
     bool any = found->went_on > r->before && any_up_to(r, found->went_on);
-    char *copy = any ? without_failures(r->all, r->before, found->went_on) : NULL;
+    char *copy = any ? without_failures(r->all, r->before, found->went_on, NULL) : NULL;
     if (copy != NULL && mark_lost(r, copy, well ? FACT_MARK_ENDED_WELL : FACT_MARK_WENT_ON) && well)
-        return copy;
-    free(copy);
-    return NULL;
-}
-
-/* A copy without the failures that their own writer survived. NULL = there are none. */
-static char *without_survived(struct text all, unsigned before, const struct streams *streams)
-{
-    char *copy = copy_of(all);
-    struct text rest = all, line;
-    bool any = false;
-    for (unsigned n = before + 1; copy != NULL && text_next_line(&rest, &line); n++) {
-        const struct stream *of = stream_of_line(streams, line);
-        if (of == NULL || n > of->survived || !is_failure(line))
-            continue;
-        memset(copy + (line.at - all.at), ' ', line.len);
-        any = true;
-    }
-    if (any)
         return copy;
     free(copy);
     return NULL;
@@ -428,10 +409,12 @@ static void note_survivors(struct reading_again *r, struct streams *streams, boo
     }
 }
 
-static void doubt_streams(struct reading_again *r, struct streams *streams)
+static void doubt_streams(struct reading_again *r, struct streams *streams, const struct search *together)
 {
+    r->from_line = together->first;
+    r->to_line = together->went_on;
     note_survivors(r, streams, false);
-    char *copy = r->to_line > 0 ? without_survived(r->all, r->before, streams) : NULL;
+    char *copy = r->to_line > 0 ? without_failures(r->all, r->before, together->went_on, streams) : NULL;
     if (copy != NULL)
         (void)mark_lost(r, copy, FACT_MARK_WENT_ON);
     free(copy);
@@ -452,7 +435,7 @@ char *survived_without_restarted(const char *data, size_t len)
     struct reading_again r = {.all = {data, len}};
     streams_find(r.all, &streams);
     note_survivors(&r, &streams, true);
-    char *copy = r.to_line > 0 ? without_survived(r.all, 0, &streams) : NULL;
+    char *copy = r.to_line > 0 ? without_failures(r.all, 0, 0, &streams) : NULL;
     if (copy != NULL && any_failure((struct text){copy, len}))
         return copy;
     free(copy);
@@ -525,7 +508,7 @@ static char *doubt_followed(const struct reading_again *r, const struct search *
     if (followed)
         scan_text(&at, "log.followed_by", found->says);
     unsigned up_to = any ? found->ended - 1 : found->own && found->raised ? found->went_on : 0;
-    char *rest = up_to > r->before ? without_failures(r->all, r->before, up_to) : NULL;
+    char *rest = up_to > r->before ? without_failures(r->all, r->before, up_to, NULL) : NULL;
     if (any)
         scan_text(&at, "log.ended_by", found->says);
     return rest;
@@ -541,10 +524,8 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     streams_find(all, &streams);
     struct reading_again again = {facts, from, source, readers, all, before, found.first, found.went_on};
     char *well = streams.count == 0 ? doubt_went_on(&again, &found) : NULL;
-    if (streams.count > 0) {
-        again.from_line = again.to_line = 0;
-        doubt_streams(&again, &streams);
-    }
+    if (streams.count > 0)
+        doubt_streams(&again, &streams, &found);
     again.from_line = 0;
     again.to_line = UINT_MAX; /* a quotation may be of the kernel, too */
     doubt_quoted(&again, found.own ? found.ended : 0);
