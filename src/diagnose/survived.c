@@ -241,7 +241,8 @@ static bool is_of_line(const struct fact *f)
     return f->when == FACT_LOG && fact_source_line(f) > 0 && !fact_is_repaired(f) && !fact_has_mark(f, FACT_MARK_TRANSLATED);
 }
 
-/* The owner of the GPU does not depend on what failed, and what the kernel says of a process does not depend on how another one ended. A reporter's own words may well speak of the error that ended the program. */
+/* The owner of the GPU does not depend on what failed, and what the kernel says of a process does not depend on how another one
+ * ended. A reporter's own words may well speak of the error that ended the program. */
 static bool may_mark(const struct fact *f)
 {
     static const char *const others[] = {"vendor.", "kmsg.", "report."};
