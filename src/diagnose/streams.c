@@ -18,11 +18,11 @@ static bool is_of_name(char c)
     return isalnum((unsigned char)c) || strchr("._-/@", c) != NULL;
 }
 
-/* Length of "[...]" or "(...)" with a number in it; 0 = there is none. The stamp of a kernel record is no mark. */
+/* Length of "[...]" or "(...)" with a number in it; 0 = there is none. A time is no mark. */
 static size_t bracket_length(struct text line)
 {
     struct text inside;
-    if (!text_before(text_first(line, MARK_MAX), line.at[0] == '[' ? "]" : ")", &inside) || !text_has_digit(inside) || klog_stamp(line) >= 0)
+    if (!text_before(text_first(line, MARK_MAX), line.at[0] == '[' ? "]" : ")", &inside) || !text_has_digit(inside) || text_has(inside, ":") || klog_stamp(line) >= 0)
         return 0;
     size_t n = inside.len + 1;
     struct text rest = text_skip(line, n);

@@ -18,6 +18,8 @@
 #define SENTENCE_WORDS 3
 #define DOCUMENT_SENTENCES 4
 #define DOCUMENT_WORDS 5
+/* So many bytes are read for all of several hosts together. */
+#define STREAMS_READ_MAX ((size_t)64 << 20)
 /* A longer text is a log: it quotes nobody, and would be read once more. */
 #define QUOTING_MAX ((size_t)64 << 10)
 
@@ -396,10 +398,13 @@ static char *doubt_went_on(const struct reading_again *r, const struct search *f
  * started again. Adds the lines among which they are to `r`. */
 static void note_survivors(struct reading_again *r, struct streams *streams, bool restarted)
 {
+    size_t left = STREAMS_READ_MAX;
     for (unsigned i = 0; i < streams->count; i++) {
         struct stream *of = &streams->list[i];
         size_t len = 0;
-        char *own = of->fails ? stream_own(r->all, of->mark, &len) : NULL;
+        bool reads = of->fails && r->all.len <= left;
+        left -= reads ? r->all.len : 0;
+        char *own = reads ? stream_own(r->all, of->mark, &len) : NULL;
         const struct search found = look_through((struct text){own != NULL ? own : "", len}, r->before);
         free(own);
         of->survived = !restarted || found.went_on < found.restarted ? found.went_on : found.restarted > 0 ? found.restarted - 1 : 0;
