@@ -156,6 +156,7 @@ static void look_at(struct search *s, const struct scan *scan, const struct line
     }
     if (line_is(line, RULE_UNIT_FAILED) && !line_is(line, RULE_TRIAL))
         s->first = 0; /* other tests run on whatever this one met */
+    s->ended_well &= !line_is(line, RULE_UNIT_BEGINS);
     if (s->terminated && text_has(line->text, "what():") && line_is(line, RULE_NAMES_GPU))
         s->earlier = 0;
     s->terminated = false;
@@ -188,6 +189,8 @@ static struct search look_through(struct text all, unsigned before)
         const struct line_words words = line_words_of(line);
         look_at(&s, &scan, &words);
     }
+    if (s.first == 0)
+        s.first = UINT_MAX; /* nothing is after it */
     if (s.since >= WENT_ON_LINES) {
         s.went_on = s.before_last - 1;
         s.earlier = s.ended = 0;
@@ -410,7 +413,7 @@ static void note_survivors(struct reading_again *r, struct streams *streams, boo
         of->survived = !restarted || found.went_on < found.restarted ? found.went_on : found.restarted > 0 ? found.restarted - 1 : 0;
         if (of->survived == 0)
             continue;
-        r->from_line = r->from_line == 0 || found.first < r->from_line ? found.first : r->from_line;
+        r->from_line = found.first < r->from_line ? found.first : r->from_line;
         r->to_line = of->survived > r->to_line ? of->survived : r->to_line;
     }
 }

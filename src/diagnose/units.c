@@ -25,6 +25,7 @@ struct units {
     bool badly;      /* it is the last one that ended */
     size_t begun;    /* the last test that began */
     size_t all_begun; /* the last line after which the first of several tests begins */
+    size_t together; /* the last line that says that tests run at the same time */
     size_t failure;  /* the last line that tells a failure */
     size_t searched; /* bytes */
     int64_t count;
@@ -134,7 +135,8 @@ static void passed(struct units *u, const struct line_words *line, size_t at, bo
     if (!itself && (u->failure == NONE || (u->bad != NONE && u->failure < u->bad)))
         return;
     size_t from = begin_of(u, name, at, sure), to = itself ? at + line->text.len : at;
-    if (from == NONE || (!itself && u->failure < from))
+    bool mixed = u->together != NONE && from <= u->together; /* another one may have written what stands there */
+    if (from == NONE || mixed || (!itself && u->failure < from))
         return;
     bool other = name.len > 0 && u->begun != NONE && u->begun > from && u->begun >= u->after && !names(line_at(u, u->begun), name);
     leave_out(u, from, other ? u->begun : to);
@@ -159,6 +161,8 @@ static void look_at(struct units *u, const struct line_words *line, size_t at, s
         passed(u, line, at, sure);
     else if (line_is(line, RULE_UNIT_BEGINS))
         u->begun = at;
+    if (line_is(line, RULE_UNITS_TOGETHER))
+        u->together = at;
     bool all_begin = line_is(line, RULE_UNITS_FOLLOW);
     if (all_begin)
         u->all_begun = at;
@@ -174,7 +178,7 @@ static void look_at(struct units *u, const struct line_words *line, size_t at, s
 
 char *units_without_passed(struct facts *facts, const char *text, size_t len, const char *source)
 {
-    struct units u = {.all = {text, len}, .after = NONE, .bad = NONE, .begun = NONE, .all_begun = NONE, .failure = NONE};
+    struct units u = {.all = {text, len}, .after = NONE, .bad = NONE, .begun = NONE, .all_begun = NONE, .together = NONE, .failure = NONE};
     struct text rest = u.all, line;
     while (text_next_line(&rest, &line)) {
         const struct line_words words = line_words_of(line);
