@@ -114,8 +114,8 @@ void warned_settle(const struct rules_run *);
 struct runtime_state {
     bool in_traceback;
     unsigned tracebacks, first_traceback;
-    unsigned exception_line;
-    char exception[96];
+    unsigned exception_line, first_line;
+    char exception[96], first[96]; /* the last one and the first one */
     char message[400];
     char frame[160]; /* the innermost one outside libraries, of the traceback so far: "train.py:12 in step" */
     char place[160]; /* the same of the last exception */

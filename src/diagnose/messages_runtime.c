@@ -67,6 +67,10 @@ static void keep_exception(const struct scan *s, struct runtime_state *st, struc
         st->pin_line = s->line;
     st->pin_frame = false;
     (void)text_copy(text_first(t, n), st->exception, sizeof st->exception);
+    if (st->first_line == 0) {
+        st->first_line = s->line;
+        memcpy(st->first, st->exception, sizeof st->first);
+    }
     struct text rest = text_skip(t, n);
     if (text_starts(rest, ":"))
         rest = text_skip(rest, 1);
@@ -241,6 +245,10 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         scan_boolean_at(s, st->ladder_line, "msg.allocation_ladder_ended", true);
     if (st->pin_line > 0 && st->pin_line == st->exception_line)
         scan_boolean_at(s, st->pin_line, "msg.pin_memory_raised", true);
+    if (strcmp(st->first, st->exception) != 0) {
+        at.line = st->first_line;
+        scan_text(&at, "msg.python_first_exception", (struct text){st->first, strlen(st->first)});
+    }
     if (st->exception_line > 0) {
         at.line = st->exception_line;
         scan_text(&at, "msg.python_exception", (struct text){st->exception, strlen(st->exception)});

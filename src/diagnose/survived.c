@@ -531,7 +531,7 @@ struct survived survived_doubt(struct facts *facts, size_t from, const char *dat
     struct search found = look_through(all, before);
     struct streams streams;
     streams_find(all, &streams);
-    struct reading_again again = {facts, from, source, readers, all, before, found.first, found.went_on};
+    struct reading_again again = {facts, from, source, readers, all, before, found.ended_well ? 0 : found.first, found.went_on};
     char *well = streams.count == 0 ? doubt_went_on(&again, &found) : NULL;
     if (streams.count > 0)
         doubt_streams(&again, &streams, &found);
