@@ -232,6 +232,8 @@ static inline bool redact_is_one_of(char c, const char *signs)
 
 /* redact_public.c: does the name of a function that stands at `at` belong to a public library? */
 bool redact_is_public_symbol(const struct redactor *, const struct redact_text *t, size_t at);
+/* redact_public.c: drops what rules found in a place that a rule "public" found. Secrets stay, and names that are known. */
+void redact_drop_in_public(struct redact_spans *spans);
 
 /* redact_json_line.c */
 /* A line that is one object, as a log of events has it. It stays JSON: what is hidden ends at the quotes of a string, takes no

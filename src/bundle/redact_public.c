@@ -2,7 +2,8 @@
 /*
  * Names of functions that everybody has. A frame of a stack names a function and its library
  * ("run_mod+0x99 (libpython3.11.so.1.0"). If the process had that library from a folder of the system, or if it is
- * Python's own, then nobody here gave the function its name, whatever the vocabulary lacks.
+ * Python's own, then nobody here gave the function its name, whatever the vocabulary lacks. Rules say "public" of other
+ * forms.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -92,4 +93,37 @@ bool redact_is_public_symbol(const struct redactor *r, const struct redact_text 
     while (to < end && t->p[to] != ',' && t->p[to] != ')')
         to++;
     return is_library(r, t->p + from, to - from);
+}
+
+static bool is_public(const struct redact_span *span)
+{
+    return span->rule != NULL && span->rule->is_public;
+}
+
+static bool has_public(const struct redact_spans *spans)
+{
+    for (size_t i = 0; i < spans->count; i++) {
+        if (is_public(&spans->list[i]))
+            return true;
+    }
+    return false;
+}
+
+void redact_drop_in_public(struct redact_spans *spans)
+{
+    size_t kept = 0, until = 0, read = 0; /* the furthest end of what is public so far */
+    if (!has_public(spans))
+        return;
+    redact_spans_sort(spans);
+    for (size_t i = 0; i < spans->count; i++) {
+        const struct redact_span span = spans->list[i];
+        for (; read < spans->count && spans->list[read].from <= span.from; read++) {
+            if (is_public(&spans->list[read]) && spans->list[read].to > until)
+                until = spans->list[read].to;
+        }
+        bool sure = span.rule == NULL || span.kind == REDACT_SECRET;
+        if (!is_public(&span) && (sure || span.to > until))
+            spans->list[kept++] = span;
+    }
+    spans->count = kept;
 }

@@ -363,6 +363,8 @@ static int rule_line(struct parser *p, const char *key, const char *value)
         rule->learn = true;
     else if (strcmp(key, "across") == 0)
         rule->across = true;
+    else if (strcmp(key, "public") == 0)
+        rule->is_public = rule->learn = true; /* names in it are not learned either */
     else if (strcmp(key, "exact") == 0)
         rule->exact = true;
     else if (strcmp(key, "below") == 0)

@@ -70,6 +70,7 @@ struct redact_rule {
     bool measured;   /* also tried on files that we measured (redactor_measured()) */
     bool in_record;  /* tried on such lines only */
     bool in_argument; /* tried on arguments that NULs part (redact_arguments.c), and only there */
+    bool is_public;  /* what it finds is public: rules hide nothing in it that is no secret */
     bool below_home; /* also tried where a home of this machine ends, as after a match (\G) */
     double bits; /* least entropy per character of what is hidden */
     enum redact_known unless_known; /* only what is not in this vocabulary is hidden */

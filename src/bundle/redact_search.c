@@ -488,6 +488,7 @@ int redact_search_form(struct redactor *r, const struct redact_text *t, bool lea
         if (form == REDACT_FORM_TEXT && !learning && !r->is_measured && !r->is_guessed)
             on_unknown_words(&s);
         redact_scan_run(r->scan, t->p, t->len, on_hit, &s);
+        redact_drop_in_public(out);
         if (keeps_any(r))
             drop_guesses_at_kept(&s);
         drop_others(&s);
