@@ -241,11 +241,8 @@ static bool is_identifier_word(const struct redact_text *t, size_t at, size_t le
     return begins && ends;
 }
 
-bool redact_is_meant(const struct redact_name *name, const struct redact_text *t, size_t at)
+static bool stands_for_it(const struct redact_name *name, const struct redact_text *t, size_t at)
 {
-    bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
-    if (person_or_machine && redact_in_kernel_path(t, at))
-        return false;
     if (name->weak)
         return name->kind == REDACT_HOST ? redact_stands_as_host(t, at, name->len)
                                          : redact_stands_as_user(t, at, name->len);
@@ -259,4 +256,11 @@ bool redact_is_meant(const struct redact_name *name, const struct redact_text *t
     if (name->learned)
         return is_whole_word(t, at, name->len);
     return name->len >= INSIDE_WORDS_FROM || !redact_is_joined(t, at, name->len);
+}
+
+/* The look for a path is last: it goes back over all of it. */
+bool redact_is_meant(const struct redact_name *name, const struct redact_text *t, size_t at)
+{
+    bool person_or_machine = name->kind == REDACT_USER || name->kind == REDACT_HOST;
+    return stands_for_it(name, t, at) && !(person_or_machine && redact_in_kernel_path(t, at));
 }
