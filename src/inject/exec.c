@@ -16,6 +16,7 @@
 
 #include "inject/attach.h"
 #include "inject/next.h"
+#include "inject/privilege.h"
 #include "inject/raw.h"
 #include "inject/terminal.h"
 #include "inject/terminal_need.h"
@@ -82,6 +83,8 @@ static int go_with(const struct start *s, struct preload_room *room)
                       terminal_need_of(program, s->argv, room) != TERMINAL_NOT_NEEDED;
     if (gives_back)
         terminal_give_back(&kept);
+    if (program != NULL && !s->spawns)
+        privilege_before_exec(program);
     errno = before;
     int r = s->go(s, environment);
     if (gives_back)

@@ -152,7 +152,7 @@ bool target_is_launcher(const char *name)
     static const char *const launchers[] = {
         "sh",    "bash",  "dash",    "zsh",    "ksh",    "fish",    "busybox", "env",    "nice",
         "nohup", "time",  "timeout", "setsid", "stdbuf", "ionice",  "chrt",    "taskset", "numactl",
-        "exec",  "runuser", "setpriv", "unshare", "prlimit", "script", "systemd-run"};
+        "exec",  "runuser", "setpriv", "unshare", "prlimit", "script", "systemd-run", "apptainer", "singularity"};
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
         if (strcmp(base_name(name), launchers[i]) == 0)
             return true;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/let_go.h"
 #include "record/shared.h"
 
 /* This many refusals in a row. A thread that was killed just now refuses once. */
@@ -133,10 +134,33 @@ static void stop_event(struct traced_thread *thread, int signo)
     resume(thread->tid, 0);
 }
 
+static bool asks_to_be_let_go(const struct traced_process *process, const siginfo_t *si)
+{
+    return si->si_signo == LET_GO_SIGNAL && si->si_code == SI_QUEUE && si->si_pid == process->pid &&
+           (uintptr_t)si->si_value.sival_ptr == LET_GO_VALUE;
+}
+
+/* It executes a program that gains privilege. A tracer with privilege is no hindrance. */
+static void let_go(struct traced_thread *thread)
+{
+    struct traced_process *process = tracee_process(tracer.tracees, thread);
+    if (tracer.privileged) {
+        resume(thread->tid, 0);
+        return;
+    }
+    tracer_release(process, RELEASE_FOR_GOOD);
+    tracer_note_released(process);
+    detach(thread, 0);
+}
+
 static void signal_stop(struct traced_thread *thread, int signo)
 {
     siginfo_t si;
     if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &si) == 0) {
+        if (asks_to_be_let_go(tracee_process(tracer.tracees, thread), &si)) {
+            let_go(thread);
+            return;
+        }
         if (tracee_process(tracer.tracees, thread)->pid == tracer.target)
             tracer_note_target_signal(&si);
         if (tracer_is_fatal_signal(signo))

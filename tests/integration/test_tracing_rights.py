@@ -79,6 +79,22 @@ class Rights(programs.Traced):
                 done = self.run_it(*argv)
                 self.assertIn("euid=0(root)", done.stdout, done.stderr)
 
+    def test_a_program_that_replaces_itself(self):
+        """The library asks the tracer to let go: at once, when it has been traced for a while, with a blocked signal, and from a
+        thread. The program is then like one that is left alone."""
+        path, _ = self.set_uid_id()
+        library = "librocmcrash-ledger.so"
+        shutil.copy(os.path.join(os.path.dirname(ROCMCRASH), library), self.path("bin", library))
+        go = f"os.execv({path!r}, [{path!r}])"
+        for code in (go, f"import time; time.sleep(1.5); {go}", f"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG]); {go}",
+                     f"import threading; threading.Thread(target=lambda: {go}).start(); import time; time.sleep(9)"):
+            with self.subTest(code=code):
+                done = self.run_it(PYTHON, "-c", "import os; " + code)
+                self.assertEqual(done.status, 0, done.stderr)
+                self.assertIn("euid=0(root)", done.stdout, done.stderr)
+        crashed = self.run_it(PYTHON, "-c", "import os, ctypes\ntry: os.execv('/nonexist', ['x'])\nexcept OSError: ctypes.string_at(16)")
+        self.assertEqual(crashed.status, -signal.SIGSEGV)
+
     def test_other_programs_that_gain_privilege(self):
         """The kernel grants no privilege to a program that an ordinary user traces."""
         group = self.write("bin/group", "")
