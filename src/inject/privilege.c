@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/let_go.h"
+#include "inject/let_go.h"
 #include "inject/raw.h"
 
 #define KERNEL_SIGSET_BYTES 8

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/let_go.h"
+#include "inject/let_go.h"
 #include "record/shared.h"
 
 /* This many refusals in a row. A thread that was killed just now refuses once. */

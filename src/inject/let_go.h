@@ -5,8 +5,8 @@
  * this signal to itself, queued with this value. The tracer takes the signal away. A process whose tracer is somebody
  * else's ignores it by default.
  */
-#ifndef BASE_LET_GO_H
-#define BASE_LET_GO_H
+#ifndef INJECT_LET_GO_H
+#define INJECT_LET_GO_H
 
 #include <signal.h>
 #include <stdint.h>
