@@ -54,15 +54,17 @@ static const char *value_of(const char *name, char *const environment[])
     return NULL;
 }
 
-/* The environment for the start: the given one, or a changed one in `room`. */
-static char *const *environment_for(const struct start *s, const char *program, struct preload_room *room)
+/* The environment for the start: the given one, or a changed one in `room`. *ret: what the look at the program gave. */
+static char *const *environment_for(const struct start *s, const char *program, struct preload_room *room,
+                                    enum preload_answer *ret)
 {
     const struct preload *preload = attach_preload();
+    *ret = PRELOAD_NO_FILE;
     if (program == NULL)
         return s->environment;
     if (attach_is_crowded())
         return s->environment;
-    enum preload_answer answer = preload_check(preload, program, room);
+    enum preload_answer answer = *ret = preload_check(preload, program, room);
     if (answer == PRELOAD_YES)
         answer = preload_environment(preload, s->environment, room);
     if (answer == PRELOAD_YES)
@@ -78,13 +80,14 @@ static int go_with(const struct start *s, struct preload_room *room)
     struct terminal_kept kept;
     const char *program =
         s->search ? preload_find(s->path, value_of("PATH=", environ), room) : s->path;
-    char *const *environment = environment_for(s, program, room);
+    enum preload_answer answer;
+    char *const *environment = environment_for(s, program, room, &answer);
     bool gives_back = program != NULL && !s->spawns && terminal_is_relayed() &&
                       terminal_need_of(program, s->argv, room) != TERMINAL_NOT_NEEDED;
     if (gives_back)
         terminal_give_back(&kept);
-    if (program != NULL && !s->spawns)
-        privilege_before_exec(program);
+    if (program != NULL && !s->spawns && (answer == PRELOAD_PRIVILEGED || answer == PRELOAD_NO_FILE))
+        privilege_before_exec(program, answer == PRELOAD_PRIVILEGED);
     errno = before;
     int r = s->go(s, environment);
     if (gives_back)

@@ -92,6 +92,9 @@ class Rights(programs.Traced):
                 done = self.run_it(PYTHON, "-c", "import os; " + code)
                 self.assertEqual(done.status, 0, done.stderr)
                 self.assertIn("euid=0(root)", done.stdout, done.stderr)
+        os.chmod(path, 0o4711)  # as sudo in some distributions: it may be executed and not read
+        done = self.run_it(PYTHON, "-c", f"import os; {go}")
+        self.assertIn("euid=0(root)", done.stdout, done.stderr)
         crashed = self.run_it(PYTHON, "-c", "import os, ctypes\ntry: os.execv('/nonexist', ['x'])\nexcept OSError: ctypes.string_at(16)")
         self.assertEqual(crashed.status, -signal.SIGSEGV)
 
