@@ -285,13 +285,20 @@ static void tell_of_unfinished_runs(struct supervisor *s)
                   count == 1 ? "" : "s", count == 1 ? "it" : "them");
 }
 
+/* Both of the kernel's answers say so. Where one is missing (no /proc, an old kernel), it does not. */
+static bool still_runs(const struct supervisor *s)
+{
+    struct pollfd end = {.fd = s->end_pidfd, .events = POLLIN};
+    char state = proc_state_of(s->started);
+    return s->end_pidfd >= 0 && poll(&end, 1, 0) == 0 && state != '\0' && state != 'Z' && state != 'X';
+}
+
 /* A program that writes to the memory of the run cannot end it while it runs itself. */
 static bool target_has_ended(struct supervisor *s)
 {
-    struct pollfd end = {.fd = s->end_pidfd, .events = POLLIN};
     if (s->shared->target_state != TARGET_ENDED)
         return false;
-    if (s->end_pidfd < 0 || poll(&end, 1, 0) != 0)
+    if (!still_runs(s))
         return true;
     s->overwritten = true;
     s->shared->target_state = TARGET_RUNNING;

@@ -50,6 +50,7 @@ struct supervisor {
     bool is_attached;    /* to a process that somebody else started */
     int target_pidfd;    /* of that one, else -1 */
     int end_pidfd;       /* of the one that we started, else -1: the shared memory alone is not believed */
+    pid_t started;       /* its pid */
     bool overwritten;    /* the program has written what only we write */
     int leave_signal;    /* asks us, and not that process, to end; 0 = none came */
 };

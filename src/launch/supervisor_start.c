@@ -307,7 +307,8 @@ int supervisor_start_processes(struct supervisor *s, char *const argv[])
     r = wait_for_target(s);
     if (r < 0)
         return r;
-    s->end_pidfd = (int)syscall(SYS_pidfd_open, (pid_t)s->shared->target_pid, 0);
+    s->started = s->shared->target_pid;
+    s->end_pidfd = (int)syscall(SYS_pidfd_open, s->started, 0);
     (void)move_up(&s->end_pidfd);
     (void)close(go[0]);
     (void)close(go[1]);

@@ -134,10 +134,10 @@ static void stop_event(struct traced_thread *thread, int signo)
     resume(thread->tid, 0);
 }
 
-static bool asks_to_be_let_go(const struct traced_process *process, const siginfo_t *si)
+/* Its own pid in it may be one of another pid namespace. */
+static bool asks_to_be_let_go(const siginfo_t *si)
 {
-    return si->si_signo == LET_GO_SIGNAL && si->si_code == SI_QUEUE && si->si_pid == process->pid &&
-           (uintptr_t)si->si_value.sival_ptr == LET_GO_VALUE;
+    return si->si_signo == LET_GO_SIGNAL && si->si_code == SI_QUEUE && (uintptr_t)si->si_value.sival_ptr == LET_GO_VALUE;
 }
 
 /* It executes a program that gains privilege. A tracer with privilege is no hindrance. */
@@ -157,7 +157,7 @@ static void signal_stop(struct traced_thread *thread, int signo)
 {
     siginfo_t si;
     if (ptrace(PTRACE_GETSIGINFO, thread->tid, NULL, &si) == 0) {
-        if (asks_to_be_let_go(tracee_process(tracer.tracees, thread), &si)) {
+        if (asks_to_be_let_go(&si)) {
             let_go(thread);
             return;
         }
