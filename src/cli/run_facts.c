@@ -64,7 +64,8 @@ static void trace_facts(const struct run_info *info, struct facts *facts)
         break;
     case TRACE_STATE_LATE:
         (void)snprintf(text, sizeof text,
-                       "a shell or a launcher: without privilege it is not observed as long as it is one");
+                       "a shell, a launcher, or a program that our library cannot guard (static, Go): without privilege it is "
+                       "not observed as long as it is one");
         break;
     case TRACE_STATE_LOST:
         (void)snprintf(text, sizeof text, "the tracer ended during the run");

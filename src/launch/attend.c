@@ -178,7 +178,7 @@ static void say_what_can_be_had(const struct supervisor *s)
     if (shared->trace_state != TRACE_STATE_TRACING)
         (void)say_line(stderr, "rocmcrash: it cannot be traced (%s): its end is noticed, but no stacks are copied, "
                                "and how it ended is known only if the kernel reports it (Linux 6.15)",
-                       shared->trace_state == TRACE_STATE_OFF ? "another program traces it, or it has a sanitizer"
+                       shared->trace_state == TRACE_STATE_OFF ? "another program traces it, it has a sanitizer, or it could gain privilege"
                        : shared->trace_errno != 0             ? strerror(shared->trace_errno)
                                                               : "the tracer does not answer");
     (void)say_line(stderr, "rocmcrash: what it prints is %s; who allocated GPU memory, and what PyTorch knows, is known "

@@ -21,6 +21,7 @@ struct rate {
 
 enum release_reason {
     RELEASE_NOT,
+    RELEASE_UNTIL_EXEC, /* it may gain privilege, which a tracer would prevent: until it is another program */
     RELEASE_BUSY,     /* too many stops: may be seized again when it has calmed down */
     RELEASE_FOR_GOOD, /* somebody else wants to trace it */
 };

@@ -180,8 +180,7 @@ static void start_tracing(void)
 {
     const struct tracer_options *options = tracer.options;
     struct shared *s = tracer.shared;
-    bool privileged = tree_scan_has_ptrace_capability();
-    tracer.privileged = privileged;
+    bool privileged = tracer.privileged;
     tracer.eager = options->mode == TRACE_EAGER || (options->mode == TRACE_AUTO && privileged);
     tracer.ptrace_options = PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
     if (tracer.eager)
@@ -227,7 +226,7 @@ static void attach(void)
     s->run.trace_mode = TRACE_LATE;
     if (!may_trace(tracer.options->mode))
         return;
-    if (tracer_is_left_alone(tracer.target)) {
+    if (tracer_is_left_alone(tracer.target) || tracer_may_exec_unseen(tracer.target)) {
         s->trace_state = TRACE_STATE_OFF;
         return;
     }
@@ -265,6 +264,7 @@ static void start(void)
 _Noreturn void tracer_run(struct shared *shared, const struct tracer_options *options)
 {
     tracer.shared = shared;
+    tracer.privileged = tree_scan_has_ptrace_capability();
     tracer.options = options;
     tracer.tracees = room_for(sizeof *tracer.tracees);
     if (tracer.tracees == NULL)

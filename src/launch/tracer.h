@@ -29,7 +29,7 @@ enum trace_state {
     TRACE_STATE_REFUSED, /* PTRACE_SEIZE failed, see trace_errno */
     TRACE_STATE_SETUID,  /* the target gains privilege at exec: not traced, so that it can */
     TRACE_STATE_LOST,    /* the tracer was killed or died during the run */
-    TRACE_STATE_LATE,    /* a launcher, not traced as long as it is one: see target_is_launcher() */
+    TRACE_STATE_LATE,    /* not traced as long as it is a launcher (target_is_launcher()) or may execute one unseen */
     TRACE_STATE_SLOW,    /* a snapshot: the machine was too busy to copy it in the time that it may be held */
 };
 

@@ -6,7 +6,8 @@
  *   tracer_stops.c    what each stop means and how it is answered
  *   tracer_impact.c   which stop is the end of a process
  *   tracer_release.c  what is let go: the busy, debuggers, short children
- *   tracer_left_alone.c  which programs are not traced: debuggers, sanitizers, those that look for a tracer
+ *   tracer_left_alone.c  which programs are not traced: debuggers, sanitizers, those that look for a tracer, and
+ *                     without privilege those that may execute a set-uid program unseen
  *   tracer_still.c    what the processes do while the program stands still
  */
 #ifndef LAUNCH_TRACER_INTERNAL_H
@@ -89,6 +90,8 @@ bool tracer_is_debugger(pid_t pid);
 bool tracer_is_left_alone(pid_t pid);
 /* The program refers to ptrace(2): it may trace its children. */
 bool tracer_names_ptrace(pid_t pid);
+/* The tracer has no privilege, and the program may execute one that gains some without a word to us. */
+bool tracer_may_exec_unseen(pid_t pid);
 
 /* --- tracer_still.c --- */
 /* The supervisor woke us, or a second has passed: the next look at a program that stands still, and the

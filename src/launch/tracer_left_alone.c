@@ -19,6 +19,7 @@
 /* The sum of all ranges: the program stands still while they are read. 2 ms for 4 MiB, measured. */
 #define CONSTANTS_MAX ((uint64_t)4 << 20)
 #define STATIC_MAX ((uint64_t)8 << 20) /* of the constants and of the instructions of a static program, which is rare */
+#define GO_MAX ((uint64_t)64 << 20) /* of a dynamic program in Go, whose parts differ by the way of linking */
 #define CHUNK_OVERLAP 64 /* what is looked for is shorter, and may lie across two chunks */
 #define BEFORE_SYSCALL 32 /* bytes of instructions between the number of a system call and the call */
 #define SEEN_MAX 32
@@ -171,16 +172,44 @@ static bool code_has(int fd, finder *find)
     return false;
 }
 
-static bool file_names_ptrace(int fd)
+/* A program in Go has the names of the functions that it may call. Starting others, it executes them in a child only, by
+ * another function. */
+static bool has_exec_of_go(const char *bytes, size_t size)
 {
-    char interpreter[256];
+    static const char name[] = "syscall.Exec";
+    return memmem(bytes, size, name, sizeof name) != NULL;
+}
+
+/* The answer of program_check(). */
+struct kind {
+    enum preload_answer answer;
     uint64_t scratch[PRELOAD_SCRATCH / sizeof(uint64_t)];
-    switch (program_check(fd, interpreter, sizeof interpreter, scratch)) {
+};
+
+static bool file_names_ptrace(int fd, const struct kind *kind)
+{
+    switch (kind->answer) {
     case PRELOAD_STATIC:
         return code_has(fd, calls_ptrace) || constants_have(fd, has_ptrace_of_go, STATIC_MAX);
     case PRELOAD_YES:
     case PRELOAD_OTHER_LOADER:
-        return program_names(scratch, "ptrace");
+        return program_names(kind->scratch, "ptrace");
+    default:
+        return false;
+    }
+}
+
+/* It may execute another program, and our library, which asks us then to let it go (inject/let_go.h), does not see it:
+ * it is not in the program, or it is one in Go, which makes its system calls itself. */
+static bool file_may_exec_unseen(int fd, const struct kind *kind)
+{
+    switch (kind->answer) {
+    case PRELOAD_STATIC:
+    case PRELOAD_OTHER_CLASS:
+    case PRELOAD_OTHER_LOADER:
+        return true;
+    case PRELOAD_YES:
+        return program_names(kind->scratch, "_cgo_panic") && range_has(fd, (struct program_range){0, GO_MAX}, has_exec_of_go);
     default:
         return false;
     }
@@ -190,7 +219,7 @@ struct seen {
     dev_t device;
     ino_t inode;
     int64_t changed_s;
-    bool looks_for_tracer, names_ptrace;
+    bool looks_for_tracer, names_ptrace, may_exec_unseen;
 };
 
 /* A shell starts the same few programs again and again: each file is read once. NULL = it cannot be. */
@@ -205,13 +234,17 @@ static const struct seen *look_at_program(pid_t pid)
     for (unsigned i = 0; i < SEEN_MAX; i++)
         if (all[i].inode == st.st_ino && all[i].device == st.st_dev && all[i].changed_s == st.st_ctim.tv_sec)
             return &all[i];
+    struct kind kind;
+    char interpreter[256];
+    kind.answer = program_check(fd, interpreter, sizeof interpreter, kind.scratch);
     struct seen *seen = &all[next++ % SEEN_MAX];
     *seen = (struct seen){
         .device = st.st_dev,
         .inode = st.st_ino,
         .changed_s = st.st_ctim.tv_sec,
         .looks_for_tracer = constants_have(fd, has_tracer_field, CONSTANTS_MAX),
-        .names_ptrace = file_names_ptrace(fd),
+        .names_ptrace = file_names_ptrace(fd, &kind),
+        .may_exec_unseen = !tracer.privileged && file_may_exec_unseen(fd, &kind),
     };
     return seen;
 }
@@ -239,4 +272,10 @@ bool tracer_names_ptrace(pid_t pid)
 {
     const struct seen *seen = look_at_program(pid);
     return seen != NULL && seen->names_ptrace;
+}
+
+bool tracer_may_exec_unseen(pid_t pid)
+{
+    const struct seen *seen = look_at_program(pid);
+    return seen != NULL && seen->may_exec_unseen;
 }

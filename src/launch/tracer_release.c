@@ -55,12 +55,13 @@ static void note_released(pid_t tgid, enum release_reason reason)
     struct released *entry = find_released(tgid);
     if (entry == NULL)
         entry = &tracer.released[tracer.released_count++ % TRACER_RELEASED_MAX];
-    bool busy = reason == RELEASE_BUSY;
+    static const uint64_t pause_ns[] = {[RELEASE_UNTIL_EXEC] = 0, [RELEASE_BUSY] = BUSY_PAUSE_NS};
+    bool for_good = reason == RELEASE_FOR_GOOD;
     *entry = (struct released){
         .pid = tgid,
-        .seize_after_ns = busy ? clock_mono_ns() + BUSY_PAUSE_NS : UINT64_MAX,
+        .seize_after_ns = for_good ? UINT64_MAX : clock_mono_ns() + pause_ns[reason],
     };
-    if (busy)
+    if (!for_good)
         tracer_scan_every_second();
 }
 
@@ -93,23 +94,20 @@ static bool may_become_privileged(pid_t pid)
     if (len < 0)
         return false;
     path[len] = '\0';
-    return target_is_launcher(path);
+    return target_is_launcher(path) || tracer_may_exec_unseen(pid);
 }
 
 bool tracer_may_seize_again(pid_t tgid)
 {
     struct released *entry = find_released(tgid);
-    if (may_become_privileged(tgid))
+    if ((entry != NULL && clock_mono_ns() < entry->seize_after_ns) || may_become_privileged(tgid))
         return false;
-    if (entry == NULL && !tracer_is_left_alone(tgid))
-        return true;
-    if (entry == NULL) {
+    if (tracer_is_left_alone(tgid)) {
         note_released(tgid, RELEASE_FOR_GOOD);
         return false;
     }
-    if (clock_mono_ns() < entry->seize_after_ns)
-        return false;
-    entry->pid = 0;
+    if (entry != NULL)
+        entry->pid = 0;
     return true;
 }
 

@@ -65,6 +65,13 @@ static void new_child_event(const struct traced_thread *parent, int event)
         tracer.shared->processes_traced++;
 }
 
+static void release_until_exec(struct traced_process *process)
+{
+    tracer_release(process, RELEASE_UNTIL_EXEC);
+    if (process->pid == tracer.target)
+        tracer.shared->trace_state = TRACE_STATE_LATE;
+}
+
 static void exec_event(struct traced_thread *thread)
 {
     unsigned long former = 0;
@@ -90,6 +97,8 @@ static void exec_event(struct traced_thread *thread)
     tracer_forget_first_fault(thread);
     if ((tracer.eager && tracer_is_debugger(process->pid)) || tracer_is_left_alone(process->pid))
         tracer_release(process, RELEASE_FOR_GOOD);
+    else if (tracer_may_exec_unseen(process->pid))
+        release_until_exec(process);
     else
         tracer_leave_children(thread->tid, process->pid);
 }

@@ -296,7 +296,8 @@ class Targets(LossCase):
         if plain.returncode != -signal.SIGSEGV:
             self.skipTest("this kernel runs no 32-bit programs")
         bundle = self.one("32 bits", [exe], status=-signal.SIGSEGV, signo=signal.SIGSEGV)
-        self.assertEqual(bundle.value("target.fault_address"), "0x10")
+        if os.geteuid() == 0:  # for others it is not traced: it might execute a set-uid program
+            self.assertEqual(bundle.value("target.fault_address"), "0x10")
 
     def test_set_uid(self):
         if os.geteuid() != 0:

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 
+import losses
 import programs
 import support
 from support import PYTHON, ROCMCRASH, read, wait_for
@@ -97,6 +98,45 @@ class Rights(programs.Traced):
         self.assertIn("euid=0(root)", done.stdout, done.stderr)
         crashed = self.run_it(PYTHON, "-c", "import os, ctypes\ntry: os.execv('/nonexist', ['x'])\nexcept OSError: ctypes.string_at(16)")
         self.assertEqual(crashed.status, -signal.SIGSEGV)
+
+    def replacing(self, *options):
+        """A program that executes another one, which our library cannot see."""
+        try:
+            return programs.compiled("replacing_program", *options)
+        except subprocess.CalledProcessError:
+            self.skipTest("this compiler has not all that " + " ".join(options) + " needs")
+
+    def test_a_program_that_replaces_itself_unseen(self):
+        """A static one and one in Go with cgo: as the target, and as a child that is older than a second."""
+        path, _ = self.set_uid_id()
+        for options in (("-static",), ("-static", "-s"), ("-static-pie",), ("-DAS_IN_GO", "-DWITH_EXEC", "-rdynamic", "-s")):
+            for before in ([], ["/bin/sh", "-c", '"$@"; exit $?', "sh"]):
+                with self.subTest(options=options, before=before):
+                    done = self.run_it(*before, self.replacing(*options), "2500" if before else "0", path)
+                    self.assertIn("euid=0(root)", done.stdout, done.stderr)
+
+    def test_a_launcher_that_is_static(self):
+        """It is not traced and the bundle says so. What it becomes is traced."""
+        launcher = self.replacing("-static")
+        bundle = self.only_bundle(self.run_it(launcher))
+        self.assertEqual((bundle.value("target.signal_name"), bundle.value("run.traced")), ("ABRT", False))
+        self.assertIn("our library cannot guard", bundle.value("run.trace_lost"))
+        process, _ = self.interactive(launcher, "0", shutil.which("sleep"), "60", cwd="/", user=NOBODY, group=NOBODY, extra_groups=[])
+        target = self.target_pid(process.pid)
+        wait_for(lambda: support.comm(target) == "sleep", "its exec")
+        wait_for(lambda: self.traced_by(target) != "0", "the scan to seize it")
+
+    def test_a_program_of_32_bits(self):
+        """It cannot have our library."""
+        program = losses.program_of_32_bits()
+        if subprocess.run([program], check=False, cwd=self.folder).returncode != -signal.SIGSEGV:
+            self.skipTest("this kernel runs no 32-bit programs")
+        self.assertEqual(self.only_bundle(self.run_it(program)).value("run.traced"), False)
+
+    def test_a_program_in_go_that_only_starts_others(self):
+        bundle = self.only_bundle(self.run_it(self.replacing("-DAS_IN_GO", "-rdynamic", "-s")))
+        self.assertEqual((bundle.value("target.failed_signal_name"), bundle.value("run.traced")), ("ABRT", True))
+        self.assertIsNone(bundle.value("run.trace_lost"))
 
     def test_other_programs_that_gain_privilege(self):
         """The kernel grants no privilege to a program that an ordinary user traces."""
