@@ -93,15 +93,15 @@ bool entry_name_ok(const char *name)
     for (size_t i = 0; i <= len; i++) {
         unsigned char c = (unsigned char)name[i];
         if (c != '\0' && c != '/') {
-            /* '\' separates folders on some systems where users unpack. */
-            if (c < 0x20 || c > 0x7e || c == '\\')
+            /* On Windows '\' separates folders, and ':' a file from a stream of it. */
+            if (c < 0x20 || c > 0x7e || c == '\\' || c == ':')
                 return false;
             continue;
         }
         size_t part_len = (size_t)(name + i - part);
         /* ".git" takes effect when somebody works in the unpacked folder, and "-rf" when a shell expands
-         * "*". */
-        if (part_len == 0 || part[0] == '.' || part[0] == '-')
+         * "*". Windows drops blanks and dots at the end: "manifest.json " would be a second manifest.json. */
+        if (part_len == 0 || part[0] == '.' || part[0] == '-' || name[i - 1] == ' ' || name[i - 1] == '.')
             return false;
         part = name + i + 1;
     }

@@ -27,7 +27,8 @@ struct SHA256state_st; /* OpenSSL's SHA256_CTX */
 
 #define MANIFEST_NAME "manifest.json"
 
-/* A relative name we write and accept: printable ASCII without '\', no empty, "." or ".." part. */
+/* A relative name we write and accept: printable ASCII without '\' and ':', no empty part, none that begins with '.' or
+ * '-' or ends with a blank or '.'. */
 bool entry_name_ok(const char *name);
 /* A top folder (and file stem) we write and accept. */
 bool top_name_ok(const char *name);

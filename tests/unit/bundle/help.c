@@ -148,8 +148,8 @@ void make_stage(const char *dir)
     static const char *const files[][2] = {
         {"SUMMARY.md", "# capacity (high)\n\nThe GPU was full.\n"},
         {"facts.json", "{\"facts\": []}\n"},
-        {"gpu/0000:03:00.0/mem_info_vram_used", "17163091968\n"},
-        {"gpu/0000:03:00.0/mem_info_vram_total", "17163091968\n"},
+        {"gpu/gpu0/mem_info_vram_used", "17163091968\n"},
+        {"gpu/gpu0/mem_info_vram_total", "17163091968\n"},
         {"kernel_log/kmsg.txt", "6,1,0,-;amdgpu 0000:03:00.0: [gfxhub] page fault\n"},
         {"output/stderr.txt", "torch.OutOfMemoryError: HIP out of memory.\n"},
         {"output/empty", ""},

@@ -160,7 +160,7 @@ static void test_read_file(void **state)
     struct rc_err err = {""};
     char *data = NULL;
     assert_int_equal(
-        bundle_read_file(bundle, "gpu/0000:03:00.0/mem_info_vram_used", 100, &data, &err), 12);
+        bundle_read_file(bundle, "gpu/gpu0/mem_info_vram_used", 100, &data, &err), 12);
     assert_string_equal(data, "17163091968\n");
     free(data);
     assert_int_equal(bundle_read_file(bundle, "output/empty", 0, &data, &err), 0);
