@@ -284,6 +284,9 @@ static bool relay_pending(const struct relay *relay, const struct shared *shared
         return file_pending(relay, atomic_load(&carried_by(relay, shared)->bytes));
     if (relay->master >= 0 && (ready_now(relay->master, POLLIN) & POLLIN) != 0)
         return true;
+    /* While O waits for room on the terminal, it holds this pipe's lock, for which FIONREAD would wait. */
+    if (relay->way == RELAY_TERMINAL)
+        return relay->from >= 0 && (ready_now(relay->from, POLLIN) & POLLIN) != 0;
     int bytes = 0;
     return relay->from >= 0 && ioctl(relay->from, FIONREAD, &bytes) == 0 && bytes > 0;
 }

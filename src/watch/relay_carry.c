@@ -72,6 +72,8 @@ static ssize_t copy_some(struct carrier *c, size_t len)
     if (n <= 0)
         return n < 0 ? -errno : 0;
     n = look_read_all(p->read_end, look_buffer, (size_t)n);
+    if (n > 0 && (size_t)n < len) /* others may write to the caller's end, too */
+        n = (ssize_t)look_whole_lines(look_buffer, (size_t)n);
     ssize_t put = n;
     if (n > 0)
         put = to_socket ? send(down, look_buffer, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) : write(down, look_buffer, (size_t)n);
@@ -82,26 +84,26 @@ static ssize_t copy_some(struct carrier *c, size_t len)
 }
 
 /* Moves the head of relay->from to the caller's end. Returns the number of bytes, or -errno. */
-static ssize_t move_some(struct carrier *c)
+static ssize_t move_some(struct carrier *c, size_t len)
 {
     struct relay *relay = c->relay;
     if (!c->no_down_splice) {
-        ssize_t n = splice(relay->from, NULL, relay->down, NULL, c->ahead,
-                           SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        ssize_t n = splice(relay->from, NULL, relay->down, NULL, len, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
         if (n >= 0)
             return n;
         if (errno != EINVAL || relay->way != RELAY_TERMINAL)
             return -errno;
         c->no_down_splice = true;
     }
-    return copy_some(c, c->ahead);
+    return copy_some(c, len);
 }
 
-static void move_ahead(struct carrier *c)
+/* All bytes that were looked at but the last `stay`. */
+static void move_ahead(struct carrier *c, size_t stay)
 {
     unsigned refused = 0;
-    while (c->ahead > 0) {
-        ssize_t n = move_some(c);
+    while (c->ahead > stay) {
+        ssize_t n = move_some(c, c->ahead - stay);
         if (n > 0) {
             c->ahead -= (size_t)n;
             refused = 0;
@@ -122,7 +124,7 @@ _Noreturn void carry_run(struct carrier *c)
         carry_turn(c);
         ssize_t n = look_ahead(c);
         if (n > 0) {
-            move_ahead(c);
+            move_ahead(c, terminal ? terminal_finish_line(c) : 0);
             continue;
         }
         if (terminal) {

@@ -61,6 +61,7 @@ struct carrier {
     struct peek_pipe peek[2];
     unsigned peek_active;
     size_t ahead; /* bytes at the head of relay->from that were looked at or set aside already */
+    size_t since_newline; /* bytes that were looked at since the last newline */
 
     bool blind;     /* no pipes to look with: the bytes are carried, but neither kept nor matched */
     bool sampling;  /* the output is too fast to look at every byte */
@@ -85,6 +86,7 @@ struct carrier {
     bool no_master_splice; /* splice() cannot read this pty (Linux 5.10 without read_iter) */
     struct termios real_seen, pty_seen;
     uint64_t active_ns; /* when bytes last came */
+    size_t burst;       /* bytes that came since the pty was last seen empty, with no write() that goes on */
     bool in_background; /* the target was a background job at the last look: ignore its modes */
 };
 
@@ -92,7 +94,7 @@ struct carrier {
 void look_init(struct carrier *c);
 void look_at(struct carrier *c, const void *data, size_t len);
 /* Copies the new bytes of relay->from and leaves them in the pipe. Returns the number of bytes that
- * may be carried now, 0 at end of file, -EAGAIN when the pipe is empty. */
+ * may be carried now (of a terminal some may have stayed from before), 0 at end of file, -EAGAIN when the pipe is empty. */
 ssize_t look_ahead(struct carrier *c);
 /* While the caller's end is blocked: look at the bytes that came after `ahead`. */
 void look_behind(struct carrier *c);
@@ -103,6 +105,8 @@ void look_gap(struct carrier *c);
 void look_rate(struct carrier *c, size_t carried);
 /* Reads `len` bytes from a pipe that holds them. Returns how many it read. */
 ssize_t look_read_all(int fd, char *data, size_t len);
+/* How many bytes there are up to the last newline; without one all. */
+size_t look_whole_lines(const char *data, size_t len);
 /* Takes `len` bytes out of a pipe without looking at them. */
 void look_discard(struct carrier *c, int fd, size_t len);
 extern char look_buffer[CARRY_CHUNK_BYTES];
@@ -138,9 +142,12 @@ void wait_for_room(struct carrier *c, unsigned *refused);
 
 /* relay_terminal.c */
 int terminal_plan(struct relay *relay, struct rc_err *err);
-/* Moves bytes from the pty into relay->feed, which must be empty. Returns the number of bytes, 0 when
- * every slave is closed, or -EAGAIN. */
+/* Moves bytes from the pty into relay->feed, as many as fit; that must be empty if no_master_splice. Returns the number of
+ * bytes, 0 when every slave is closed, or -EAGAIN. */
 ssize_t terminal_feed(struct carrier *c);
+/* While a program's write() of a line goes on, takes more of it. Returns how many of the last bytes of relay->from should
+ * stay there until the rest of their line comes. */
+size_t terminal_finish_line(struct carrier *c);
 void terminal_modes_init(struct carrier *c);
 void terminal_modes_sync(struct carrier *c);
 /* How many bytes of relay->asked wait, and taking so many out: programs wait until all output of before is carried. */

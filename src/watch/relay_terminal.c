@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,15 @@
 #include "base/proc_stat.h"
 #include "record/shared.h"
 
-#define FEED_PIPE_BYTES (32 << 10)
+#define FEED_BYTES (32 << 10)
+/* A write() of so many bytes comes in one piece, if the pty has room for it. */
+#define WHOLE_WRITE_BYTES 2048
+/* More is carried up to the last newline without a wait for the rest: as much as the pty gives at once. */
+#define TOGETHER_BYTES 4095
+/* Longer lines are carried in pieces. On a busy machine the program may have to wait for its turn between two pieces. */
+#define LINE_BYTES ((size_t)16 << 10)
+#define LINE_WAIT_MS 1
+#define LINE_WAITS 50
 #define BUSY_WAIT_MS 50
 #define QUIET_WAIT_MS 250
 #define QUIET_AFTER_NS 1000000000u
@@ -42,11 +51,15 @@ static int open_real(int mode)
     return fd >= 0 && stream_same(fd, STDERR_FILENO) ? rc_take_fd(&fd) : -1;
 }
 
-/* If it cannot be opened: a copy of fd 2. */
+/* If it cannot be opened: a copy of fd 2. O waits within its write, as the program would: the kernel lets nobody else write
+ * in between, so that lines of several programs stay whole where the terminal is slow. */
 static int open_down(void)
 {
     int fd = open_real(O_WRONLY);
-    return fd >= 0 ? fd : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+    if (fd < 0)
+        return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, RELAY_FD_MIN);
+    (void)fcntl(fd, F_SETFL, 0);
+    return fd;
 }
 
 static int open_slave(int master)
@@ -118,7 +131,6 @@ int terminal_plan(struct relay *relay, struct rc_err *err)
     relay->from = ends[0];
     relay->feed = ends[1];
     r = r != 0 ? r : relay_pipe_high(relay->asked, O_NONBLOCK);
-    (void)fcntl(ends[0], F_SETPIPE_SZ, FEED_PIPE_BYTES); /* small, so that output appears soon */
     return r == 0 ? 0 : rc_err_errno(err, r, "cannot make a pipe");
 }
 
@@ -132,20 +144,73 @@ static ssize_t feed_by_copy(struct carrier *c)
     return put < 0 ? -errno : put;
 }
 
+/* A slave that takes no bytes although the master has none: a program is within a write(), which lets nobody else write. Opened
+ * for this look only: as long as we had it open, the end of the last program would not be seen. */
+static bool is_written_to(const struct relay *relay)
+{
+    RC_AUTO_CLOSE int slave = open_slave(relay->master);
+    struct pollfd p = {.fd = slave, .events = POLLOUT};
+    return slave >= 0 && poll(&p, 1, 0) == 0;
+}
+
 ssize_t terminal_feed(struct carrier *c)
 {
     ssize_t n = -EINVAL;
     if (!c->no_master_splice) {
-        n = splice(c->relay->master, NULL, c->relay->feed, NULL, FEED_PIPE_BYTES,
+        n = splice(c->relay->master, NULL, c->relay->feed, NULL, FEED_BYTES,
                    SPLICE_F_NONBLOCK);
         n = n < 0 ? -errno : n;
         c->no_master_splice = n == -EINVAL;
     }
     if (c->no_master_splice)
         n = feed_by_copy(c);
-    if (n > 0)
+    if (n > 0) {
         c->active_ns = clock_mono_ns();
+        c->burst += (size_t)n;
+    } else if (c->burst < WHOLE_WRITE_BYTES || !is_written_to(c->relay)) {
+        c->burst = 0;
+    }
     return n == -EIO ? 0 : n; /* EIO: the last slave was closed and everything was read */
+}
+
+static size_t unfinished(const struct carrier *c)
+{
+    return c->since_newline < c->ahead ? c->since_newline : c->ahead;
+}
+
+static bool feed_more(struct carrier *c)
+{
+    if (terminal_feed(c) <= 0)
+        return false;
+    terminal_modes_sync(c);
+    look_behind(c);
+    return true;
+}
+
+/* False if the line was written so, as a prompt or a progress bar, or if no more of it came in time. */
+static bool take_more(struct carrier *c)
+{
+    struct pollfd p = {.fd = c->relay->master, .events = POLLIN};
+    for (int waits = 0; waits < LINE_WAITS; waits++) {
+        if (feed_more(c))
+            return true;
+        if (c->burst == 0)
+            return feed_more(c); /* what came before we saw that nobody writes */
+        (void)poll(&p, 1, LINE_WAIT_MS);
+    }
+    return false;
+}
+
+size_t terminal_finish_line(struct carrier *c)
+{
+    while (unfinished(c) > 0 && !c->no_master_splice) { /* a copy is only made into an empty pipe */
+        bool has_lines = unfinished(c) < c->ahead;
+        if (has_lines && c->ahead >= TOGETHER_BYTES)
+            return unfinished(c);
+        if (c->since_newline >= LINE_BYTES || !take_more(c))
+            return 0;
+    }
+    return 0;
 }
 
 /* "123 (name) S 1 PGRP SESSION TTY TPGID ...". False if the target is a background job: without us,
