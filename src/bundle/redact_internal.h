@@ -108,9 +108,9 @@ int redact_learn_span(struct redactor *, const struct redact_text *t,
 
 /* redact_names.c: from now on, looks everywhere for a value whose end is known, with its blanks and quotes. 0 or -ENOMEM. */
 int redact_learn_whole(struct redactor *, enum redact_kind kind, const char *value, size_t len, const char *label);
-/* redact_spelled.c: the value as JSON, JSON in JSON, an address, a form and HTML spell it (way 0 to 4); its length,
+/* redact_spelled.c: the value as JSON, JSON with "\/", JSON in JSON, an address, a form and HTML spell it (way 0 to 5); its length,
  * 0 = too long. */
-#define REDACT_SPELLINGS 5u
+#define REDACT_SPELLINGS 6u
 size_t redact_spelled(unsigned way, const char *value, size_t len, char *out, size_t size);
 
 /* --- redact_arguments.c, redact_parted.c: arguments, whose ends are known --- */

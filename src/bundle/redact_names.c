@@ -313,6 +313,21 @@ static int learn_encoded(struct redactor *r, const char *p, size_t len, const ch
     return 0;
 }
 
+/* The same value as JSON, an address or HTML spells it, where that is another text. */
+static int learn_spelled(struct redactor *r, const char *value, size_t len, const char *label)
+{
+    char text[SECRET_LEARNED_MAX * 4];
+    for (unsigned way = 0; way < REDACT_SPELLINGS; way++) {
+        size_t n = redact_spelled(way, value, len, text, sizeof text);
+        bool same = n == len && memcmp(text, value, len) == 0;
+        if (n == 0 || same || r->literals >= LITERALS_MAX)
+            continue;
+        if (learn_spelling(r, text, n, label) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
 static int learn_secret(struct redactor *r, const char *p, size_t len, const char *label)
 {
     static const char between[] = " \t\r\n:;,=&\"'\\`<>@";
@@ -326,26 +341,11 @@ static int learn_secret(struct redactor *r, const char *p, size_t len, const cha
                 return -ENOMEM;
             if (name->label == NULL) {
                 name->label = label;
-                if (learn_encoded(r, p + at, n, label) < 0)
+                if (learn_spelled(r, p + at, n, label) < 0 || learn_encoded(r, p + at, n, label) < 0)
                     return -ENOMEM;
             }
         }
         at += n + 1;
-    }
-    return 0;
-}
-
-/* The same value as JSON, an address or HTML spells it, where that is another text. */
-static int learn_spelled(struct redactor *r, const char *value, size_t len, const char *label)
-{
-    char text[SECRET_LEARNED_MAX * 4];
-    for (unsigned way = 0; way < REDACT_SPELLINGS; way++) {
-        size_t n = redact_spelled(way, value, len, text, sizeof text);
-        bool same = n == len && memcmp(text, value, len) == 0;
-        if (n == 0 || same || r->literals >= LITERALS_MAX)
-            continue;
-        if (learn_spelling(r, text, n, label) < 0)
-            return -ENOMEM;
     }
     return 0;
 }

@@ -11,6 +11,15 @@ static void in_json(char c, char *one)
     (void)snprintf(one, 8, c == '"' || c == '\\' ? "\\%c" : "%c", c);
 }
 
+/* As PHP and some loggers write JSON: a slash has a backslash before it, too. */
+static void in_json_of_web(char c, char *one)
+{
+    if (c == '/')
+        (void)snprintf(one, 8, "\\/");
+    else
+        in_json(c, one);
+}
+
 static void in_json_of_json(char c, char *one)
 {
     (void)snprintf(one, 8, "%s", c == '"' ? "\\\\\\\"" : c == '\\' ? "\\\\\\\\" : (char[]){c, '\0'});
@@ -43,7 +52,7 @@ static void in_html(char c, char *one)
 
 size_t redact_spelled(unsigned way, const char *value, size_t len, char *out, size_t size)
 {
-    static void (*const ways[])(char, char *) = {in_json, in_json_of_json, in_address, in_form, in_html};
+    static void (*const ways[])(char, char *) = {in_json, in_json_of_web, in_json_of_json, in_address, in_form, in_html};
     size_t n = 0;
     if (way >= sizeof ways / sizeof ways[0])
         return 0;

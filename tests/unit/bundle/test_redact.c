@@ -498,9 +498,10 @@ static int learn_variable(struct redactor *r, const char *name, const char *valu
 static void test_values_are_known_in_other_spellings(void **state)
 {
     (void)state;
-    static const char value[] = "Tu&lip= 77\"rides\\9";
-    static const char *const spelled[] = {"Tu&lip= 77\\\"rides\\\\9", "Tu&lip= 77\\\\\\\"rides\\\\\\\\9", "Tu%26lip%3D%2077%22rides%5C9",
-                                          "Tu%26lip%3D+77%22rides%5C9", "Tu&amp;lip= 77&quot;rides\\9"};
+    static const char value[] = "Tu&lip= 77\"ri/des\\9";
+    static const char *const spelled[] = {"Tu&lip= 77\\\"ri/des\\\\9",     "Tu&lip= 77\\\"ri\\/des\\\\9",
+                                          "Tu&lip= 77\\\\\\\"ri/des\\\\\\\\9", "Tu%26lip%3D%2077%22ri%2Fdes%5C9",
+                                          "Tu%26lip%3D+77%22ri%2Fdes%5C9",   "Tu&amp;lip= 77&quot;ri/des\\9"};
     for (size_t i = 0; i < sizeof spelled / sizeof spelled[0]; i++) {
         char text[120];
         struct redactor *r = redactor_new();
@@ -511,6 +512,19 @@ static void test_values_are_known_in_other_spellings(void **state)
         free(out);
         redactor_free(r);
     }
+}
+
+/* A secret that a text announces is known in other spellings, too. */
+static void test_found_secrets_are_known_in_json(void **state)
+{
+    (void)state;
+    static const char text[] = "db_password = ab7Cd/Ef9hIjK/2LmNo\nsent {\"x\":\"ab7Cd\\/Ef9hIjK\\/2LmNo\"}";
+    struct redactor *r = redactor_new();
+    assert_int_equal(redactor_learn(r, text, strlen(text)), 0);
+    char *out = redacted(r, text);
+    assert_null(strstr(out, "Ef9hIjK"));
+    free(out);
+    redactor_free(r);
 }
 
 /* ... and it is hidden where a program prints it. */
@@ -812,7 +826,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_arguments_as_a_whole),
-        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings),
+        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings), cmocka_unit_test(test_found_secrets_are_known_in_json),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
