@@ -123,6 +123,8 @@ static bool stays(const struct redact_rules *rules, const struct redact_rule *ru
 {
     if (rule->bits > 0 && redact_entropy(p, len) < rule->bits)
         return true;
+    if (rule->bits > 0 && rule->run > 0 && redact_is_worded(rules->vocabulary, p, len))
+        return true;
     return rule->unless_known != KNOWN_NONE && !rule->has_label &&
            (is_bundle_of_ours(p, len) || redact_is_known(rules->vocabulary, rule->unless_known, p, len));
 }
@@ -138,14 +140,18 @@ static void add_found(const struct redact_rules *rules, const char *text, struct
         redact_spans_add(out, span);
 }
 
-/* Is the label of the finding ("MRN" in "MRN: 123") a word that every log has? */
-static bool is_label_known(const struct redact_rules *rules, const struct redact_rule *rule,
-                           const char *piece, const PCRE2_SIZE *ovector, int pairs)
+/* Does the label of the finding let its text stay? "MRN" in "MRN: 123" does not, as no log has that word. What is public is so
+ * without a label, too, and with one only if that is of a product ("torch/nn/x" below site-packages). */
+static bool is_stayed_by_label(const struct redact_rules *rules, const struct redact_rule *rule, const char *piece,
+                               const PCRE2_SIZE *ovector, int pairs)
 {
     for (int i = 1; i < pairs; i++) {
-        if (rule->group_label[i] && ovector[2 * i] != PCRE2_UNSET)
-            return redact_is_known(rules->vocabulary, rule->unless_known, piece + ovector[2 * i],
-                                   ovector[2 * i + 1] - ovector[2 * i]);
+        if (!rule->group_label[i] || ovector[2 * i] == PCRE2_UNSET)
+            continue;
+        const char *label = piece + ovector[2 * i];
+        size_t len = ovector[2 * i + 1] - ovector[2 * i];
+        return rule->is_public ? !redact_is_of_product(rules->vocabulary, label, len)
+                               : redact_is_known(rules->vocabulary, rule->unless_known, label, len);
     }
     return false;
 }
@@ -158,7 +164,7 @@ static void add_match(const struct redact_rules *rules, const struct redact_rule
     bool any_group = false;
     if (rule->unless_count > 0 && redact_is_excused(rule, text, base + ovector[0]))
         return;
-    if (rule->has_label && is_label_known(rules, rule, text + base, ovector, pairs))
+    if (rule->has_label && is_stayed_by_label(rules, rule, text + base, ovector, pairs))
         return;
     for (int i = 1; i <= (int)rule->groups; i++) {
         struct redact_span span = {.kind = rule->group_kind[i],

@@ -138,11 +138,18 @@ static inline uint64_t redact_hash_step(uint64_t hash, char c)
     return (hash ^ (unsigned char)c) * UINT64_C(1099511628211);
 }
 
+#define REDACT_WORD_MAX 30u /* longer runs of letters are no word */
+#define REDACT_HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
+
 struct redact_vocabulary *redact_vocabulary_new(void);
 void redact_vocabulary_free(struct redact_vocabulary *);
 /* "exceed" stands for "exceeds", "exceeded" and "exceeding", too. 0 or -ENOMEM. */
 int redact_vocabulary_add(struct redact_vocabulary *, enum redact_known level, const char *word,
                           size_t len);
+/* Is this very word listed for the level? It is in small letters. */
+bool redact_vocabulary_has(const struct redact_vocabulary *, enum redact_known level, const char *word, size_t len);
+/* redact_forms.c: is it a listed word, in any case, or a form of one? */
+bool redact_is_word(const struct redact_vocabulary *, enum redact_known level, const char *p, size_t len);
 /* Is each word of the text in the vocabulary? A word is a run of letters; a capital inside a run
  * begins another word ("OutOfMemory"). One or two letters are no word. */
 bool redact_is_known(const struct redact_vocabulary *, enum redact_known level, const char *p,
@@ -155,6 +162,12 @@ bool redact_private_words(const struct redact_vocabulary *, const char *text, si
 
 /* Is the name of two words and more, half of them not technical ("fuze_timer", not "batch_size")? */
 bool redact_is_joined_name(const struct redact_vocabulary *, const char *text, size_t from, size_t to);
+
+/* A path: does it begin with the name of a product, and has no unknown word ("torch/nn/modules")? */
+bool redact_is_of_product(const struct redact_vocabulary *, const char *p, size_t len);
+
+/* Is most of it words ("sqlite3VdbePreUpdateHook")? Random letters make none. */
+bool redact_is_worded(const struct redact_vocabulary *, const char *p, size_t len);
 
 /* Narrows text[*from, *to) by the technical words at its ends. */
 void redact_trim_technical(const struct redact_vocabulary *, const char *text, size_t *from, size_t *to);

@@ -11,11 +11,9 @@
 
 #include "bundle/redact_rules.h"
 
-#define WORD_MAX 30u /* longer runs of letters are no word */
-#define BASE_MIN 4u  /* of a word after "un" and the like */
-#define HALF_MIN 3u  /* of a word made of two: "timeout", "blocksize" */
 #define NAME_MIN 5u  /* of a name; programs abbreviate their words to fewer letters */
 #define CONSONANTS_MAX 4u /* of a name in a row */
+#define WORDED_MIN 4u     /* of a word that random letters do not make */
 #define ACRONYM_MAX 5u
 #define SENTENCE_MIN 3u
 #define FIRST_UNPARTED 0xe3u /* the first byte of Chinese, Japanese and Korean characters is at least that */
@@ -24,7 +22,7 @@
 #define SHORT_CONSONANTS_MAX 2u /* of a name with one vowel: "Fjord", not "hsakmt" */
 
 struct word {
-    char text[WORD_MAX];
+    char text[REDACT_WORD_MAX];
     unsigned char len;
     unsigned char level; /* enum redact_known; KNOWN_NONE = a free place */
     unsigned char list; /* enum list: a word may be in each of them */
@@ -104,7 +102,7 @@ static int grow(struct redact_vocabulary *v)
 int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, const char *word,
                           size_t len)
 {
-    if (len == 0 || len >= WORD_MAX)
+    if (len == 0 || len >= REDACT_WORD_MAX)
         return 0;
     if (v->count * 4 >= v->size * 3 && grow(v) < 0)
         return -ENOMEM;
@@ -119,79 +117,10 @@ int redact_vocabulary_add(struct redact_vocabulary *v, enum redact_known level, 
     return 0;
 }
 
-static bool has(const struct redact_vocabulary *v, enum redact_known level, const char *word,
-                size_t len)
+bool redact_vocabulary_has(const struct redact_vocabulary *v, enum redact_known level, const char *word, size_t len)
 {
     const struct word *place = place_of(v, list_of(level), word, len);
     return place->level != KNOWN_NONE && place->level <= level;
-}
-
-/* "allocations" -> "allocation", "running" -> "run", "parsed" -> "parse". `word` has room for a letter
- * more. */
-static bool has_stem(const struct redact_vocabulary *v, enum redact_known level, char *word,
-                     size_t len)
-{
-    static const char *const endings[] = {"s",  "es",   "ed",   "d",    "ing",  "er",  "ers", "r",
-                                          "ly", "ings", "able", "ment", "ness", "ion", "ions"};
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t n = strlen(endings[i]);
-        if (len < n + 3 || memcmp(word + len - n, endings[i], n) != 0)
-            continue;
-        size_t stem = len - n;
-        if (has(v, level, word, stem))
-            return true;
-        bool doubled = word[stem - 1] == word[stem - 2];
-        if (n >= 2 && doubled && has(v, level, word, stem - 1))
-            return true;
-        char was = word[stem];
-        word[stem] = 'e';
-        bool silent = n >= 2 && has(v, level, word, stem + 1);
-        word[stem] = was;
-        if (silent)
-            return true;
-    }
-    return false;
-}
-
-/* "untolerated" -> "tolerated", "pycuda" -> "cuda". `word` has room for a letter more. */
-static bool has_base(const struct redact_vocabulary *v, enum redact_known level, char *word,
-                     size_t len)
-{
-    static const char *const prefixes[] = {"",    "un",  "re",  "non", "pre",  "de",  "dis",
-                                           "sub", "mis", "over", "lib", "py", "nv", "cu"};
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        size_t n = strlen(prefixes[i]);
-        if (n > 0 && (len < n + BASE_MIN || memcmp(word, prefixes[i], n) != 0))
-            continue;
-        if (has(v, level, word + n, len - n) || has_stem(v, level, word + n, len - n))
-            return true;
-    }
-    return false;
-}
-
-static bool is_known_word(const struct redact_vocabulary *v, enum redact_known level, const char *p,
-                          size_t len)
-{
-    char word[WORD_MAX + 1] = "";
-    if (len >= WORD_MAX)
-        return false;
-    for (size_t i = 0; i < len; i++)
-        word[i] = (char)tolower((unsigned char)p[i]);
-    if (level == KNOWN_NOBODY) {
-        if (has(v, KNOWN_NAME, word, len))
-            return false;
-        level = KNOWN_PLAIN;
-    }
-    if (level == KNOWN_FILE)
-        return len == 1 || has_base(v, KNOWN_TECHNICAL, word, len);
-    if (len <= 2 || has_base(v, level, word, len))
-        return true;
-    for (size_t half = HALF_MIN; half + HALF_MIN <= len; half++) {
-        if (has(v, KNOWN_TECHNICAL, word, half) &&
-            (has(v, KNOWN_TECHNICAL, word + half, len - half) || has_stem(v, KNOWN_TECHNICAL, word + half, len - half)))
-            return true;
-    }
-    return false;
 }
 
 static bool is_letter(char c)
@@ -244,32 +173,32 @@ static bool is_part(const char *p, size_t len, enum redact_known level)
 static bool begins_with(const struct redact_vocabulary *v, enum redact_known level, const char *p,
                         size_t len)
 {
-    char word[WORD_MAX];
+    char word[REDACT_WORD_MAX];
     size_t n = 0;
-    while (n < len && n < WORD_MAX && is_letter(p[n])) {
+    while (n < len && n < REDACT_WORD_MAX && is_letter(p[n])) {
         word[n] = (char)tolower((unsigned char)p[n]);
         n++;
     }
-    return n > 0 && n < WORD_MAX && has(v, level, word, n);
+    return n > 0 && n < REDACT_WORD_MAX && redact_vocabulary_has(v, level, word, n);
 }
 
 /* Is the name listed: as a whole, without an "s" at its end, or without the part from its first digit on
  * ("us-east" of "us-east-1")? */
 static bool is_listed(const struct redact_vocabulary *v, const char *p, size_t len)
 {
-    char word[WORD_MAX];
+    char word[REDACT_WORD_MAX];
     size_t digit = 0;
-    if (len == 0 || len >= WORD_MAX)
+    if (len == 0 || len >= REDACT_WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++)
         word[i] = (char)tolower((unsigned char)p[i]);
-    if (has(v, KNOWN_PLAIN, word, len) || (word[len - 1] == 's' && has(v, KNOWN_PLAIN, word, len - 1)))
+    if (redact_vocabulary_has(v, KNOWN_PLAIN, word, len) || (word[len - 1] == 's' && redact_vocabulary_has(v, KNOWN_PLAIN, word, len - 1)))
         return true;
     while (digit < len && !isdigit((unsigned char)p[digit]))
         digit++;
     while (digit > 0 && !is_letter(p[digit - 1]))
         digit--;
-    return digit > 0 && digit < len && memchr(p, '-', digit) != NULL && has(v, KNOWN_PLAIN, word, digit);
+    return digit > 0 && digit < len && memchr(p, '-', digit) != NULL && redact_vocabulary_has(v, KNOWN_PLAIN, word, digit);
 }
 
 /* Known words can be joined to a name that nobody has listed ("gpu-batch-prod"). Such a name is evidence
@@ -311,8 +240,8 @@ static bool is_made_of_known(const struct redact_vocabulary *v, enum redact_know
     if (len > UNPARTED_MAX || len % CHARACTER != 0 || (unsigned char)p[0] < FIRST_UNPARTED)
         return false;
     for (size_t at = 0; at < len; at += CHARACTER)
-        for (size_t n = CHARACTER; reached[at] && n < WORD_MAX && at + n <= len; n += CHARACTER)
-            reached[at + n] = reached[at + n] || has(v, level, p + at, n);
+        for (size_t n = CHARACTER; reached[at] && n < REDACT_WORD_MAX && at + n <= len; n += CHARACTER)
+            reached[at + n] = reached[at + n] || redact_vocabulary_has(v, level, p + at, n);
     return reached[len];
 }
 
@@ -327,16 +256,21 @@ static bool are_known_words(const struct redact_vocabulary *v, enum redact_known
         size_t run = at; /* the letters as a whole: "PyTorch", "MIOpen" */
         while (run < len && is_letter(p[run]))
             run++;
-        bool whole = is_known_word(v, level, p + at, run - at) || is_made_of_known(v, level, p + at, run - at);
+        bool whole = redact_is_word(v, level, p + at, run - at) || is_made_of_known(v, level, p + at, run - at);
         for (size_t from = at; !whole && from < run;) {
             size_t end = word_end(p, run, from);
-            if (!is_known_word(v, level, p + from, end - from))
+            if (!redact_is_word(v, level, p + from, end - from))
                 return false;
             from = end;
         }
         at = run;
     }
     return true;
+}
+
+bool redact_is_of_product(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    return begins_with(v, KNOWN_PRODUCT, p, len) && are_known_words(v, KNOWN_IDENTIFIER, p, len);
 }
 
 static bool is_vowel(char c)
@@ -382,11 +316,11 @@ bool redact_private_words(const struct redact_vocabulary *v, const char *text, s
         size_t run = at; /* the letters as a whole: "PyTorch", "MIOpen" */
         while (run < *to && is_letter(text[run]))
             run++;
-        bool whole = run == at || is_known_word(v, KNOWN_IDENTIFIER, text + at, run - at);
+        bool whole = run == at || redact_is_word(v, KNOWN_IDENTIFIER, text + at, run - at);
         for (size_t end; !whole && at < run; at = end) {
             end = at + word_end(text + at, run - at, 0);
             if (!looks_like_name(text + at, end - at) ||
-                is_known_word(v, KNOWN_IDENTIFIER, text + at, end - at))
+                redact_is_word(v, KNOWN_IDENTIFIER, text + at, end - at))
                 continue;
             first = at < first ? at : first;
             last = end;
@@ -412,9 +346,9 @@ bool redact_is_joined_name(const struct redact_vocabulary *v, const char *text, 
     size_t words = 0, given = 0;
     for (size_t end; from < to; from = end) {
         end = letters_end(text, from, to);
-        bool word = is_letter(text[from]) && end - from >= HALF_MIN;
+        bool word = is_letter(text[from]) && end - from >= REDACT_HALF_MIN;
         words += word;
-        given += word && !is_known_word(v, KNOWN_TECHNICAL, text + from, end - from);
+        given += word && !redact_is_word(v, KNOWN_TECHNICAL, text + from, end - from);
     }
     return words > 1 && 2 * given >= words;
 }
@@ -424,7 +358,7 @@ void redact_trim_technical(const struct redact_vocabulary *v, const char *text, 
     size_t first = *to, last = *from;
     for (size_t at = *from, end; at < *to; at = end) {
         end = letters_end(text, at, *to);
-        if (!is_letter(text[at]) || is_known_word(v, KNOWN_TECHNICAL, text + at, end - at))
+        if (!is_letter(text[at]) || redact_is_word(v, KNOWN_TECHNICAL, text + at, end - at))
             continue;
         first = at < first ? at : first;
         last = end;
@@ -433,12 +367,22 @@ void redact_trim_technical(const struct redact_vocabulary *v, const char *text, 
     *to = last;
 }
 
+bool redact_is_worded(const struct redact_vocabulary *v, const char *p, size_t len)
+{
+    size_t known = 0;
+    for (size_t at = 0, end; at < len; at = end) {
+        end = letters_end(p, at, len);
+        known += end - at >= WORDED_MIN && redact_is_word(v, KNOWN_PLAIN, p + at, end - at) ? end - at : 0;
+    }
+    return 5 * known >= 3 * len;
+}
+
 /* True if one of the words is known. Two letters are no word. */
 static bool is_part_known(const struct redact_vocabulary *v, const char *p, size_t len)
 {
     for (size_t at = 0; at < len;) {
         size_t end = is_letter(p[at]) ? word_end(p, len, at) : at + 1;
-        if (end - at >= 3 && is_known_word(v, KNOWN_NOBODY, p + at, end - at))
+        if (end - at >= 3 && redact_is_word(v, KNOWN_NOBODY, p + at, end - at))
             return true;
         at = end;
     }
@@ -448,12 +392,12 @@ static bool is_part_known(const struct redact_vocabulary *v, const char *p, size
 /* Is the word, in any case, in the list of that level? */
 static bool is_in(const struct redact_vocabulary *v, enum redact_known level, const char *p, size_t len)
 {
-    char word[WORD_MAX];
-    if (len >= WORD_MAX)
+    char word[REDACT_WORD_MAX];
+    if (len >= REDACT_WORD_MAX)
         return false;
     for (size_t i = 0; i < len; i++)
         word[i] = (char)tolower((unsigned char)p[i]);
-    return has(v, level, word, len);
+    return redact_vocabulary_has(v, level, word, len);
 }
 
 static bool is_of_life(const struct redact_vocabulary *v, const char *p, size_t len)
@@ -522,7 +466,7 @@ static bool is_technical(const struct redact_vocabulary *v, const char *p, size_
         end = at;
         while (end < len && is_letter(p[end]))
             end++;
-        if (end - at >= HALF_MIN && is_known_word(v, KNOWN_TECHNICAL, p + at, end - at) &&
+        if (end - at >= REDACT_HALF_MIN && redact_is_word(v, KNOWN_TECHNICAL, p + at, end - at) &&
             !is_in(v, KNOWN_FILLING, p + at, end - at))
             return true;
     }

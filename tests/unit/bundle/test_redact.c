@@ -527,6 +527,60 @@ static void test_found_secrets_are_known_in_json(void **state)
     redactor_free(r);
 }
 
+/* A word stands for what programs make of it. Names of people do not end so. */
+static void test_forms_of_words(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"all tokenwise steps", "a finalised buffer", "two quantises failed", "the cardinalities differ"};
+    static const char *const names[] = {"ask Denise about it", "ask Elinor about it", "ask Brunetise about it"};
+    struct redactor *r = redactor_new();
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char *out = redacted(r, known[i]);
+        assert_string_equal(out, known[i]);
+        free(out);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char *out = redacted(r, names[i]);
+        assert_string_equal(out, i == 0 ? "ask <user1> about it" : i == 1 ? "ask <user2> about it" : "ask <user3> about it");
+        free(out);
+    }
+    redactor_free(r);
+}
+
+/* A frame of a library of nobody here keeps its function. One's own package, a file that a product does not have, and the values
+ * of arguments do not. */
+static void test_frames_of_public_libraries(void **state)
+{
+    (void)state;
+    static const char *const stay[] = {
+        "#3  0x00007f11 in zwirbelFill<float> () from /opt/rocm-7.1.0/lib/librocblas.so.5",
+        "frame #4: at::native::zwirbel(at::Tensor const&) + 0x2d (0x7f2b in /x/lib/python3.12/site-packages/torch/lib/libtorch.so)",
+        "  File \"/x/lib/python3.12/site-packages/torch/nn/modules/module.py\", line 8, in zwirbel_hook\n    return zwirbel_head(x)\n",
+    };
+    static const char *const go[] = {
+        "#3  0x00007f11 in zwirbelFill<float> () from /usr/local/lib/libx.so.5",
+        "#3  0x00007f11 in strlen (s=0x7f <zwirbel_text>) from /usr/lib/libc.so.6",
+        "frame #4: zwirbel::fill() + 0x2d (0x7f2b in /x/lib/python3.12/site-packages/goldfinch/_C.so)",
+        "  File \"/x/lib/python3.12/site-packages/goldfinch/module.py\", line 8, in zwirbel_hook\n    return zwirbel_head(x)\n",
+        "  File \"/x/lib/python3.12/site-packages/vllm/models/osprey.py\", line 8, in zwirbel_hook\n    return zwirbel_head(x)\n",
+        "  File \"/x/lib/python3.12/site-packages/torch/nn/modules/module.py\", line 8, in x\n    return y(x)\nzwirbel_head: bad\n",
+    };
+    for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++) {
+        struct redactor *r = redactor_new();
+        char *out = redacted(r, stay[i]);
+        assert_string_equal(out, stay[i]);
+        free(out);
+        redactor_free(r);
+    }
+    for (size_t i = 0; i < sizeof go / sizeof go[0]; i++) {
+        struct redactor *r = redactor_new();
+        char *out = redacted(r, go[i]);
+        assert_null(strstr(out, "zwirbel"));
+        free(out);
+        redactor_free(r);
+    }
+}
+
 /* ... and it is hidden where a program prints it. */
 static void test_values_are_learned_whole(void **state)
 {
@@ -826,7 +880,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_arguments_as_a_whole),
-        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings), cmocka_unit_test(test_found_secrets_are_known_in_json),
+        cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings), cmocka_unit_test(test_found_secrets_are_known_in_json), cmocka_unit_test(test_forms_of_words), cmocka_unit_test(test_frames_of_public_libraries),
         cmocka_unit_test(test_projects_below_an_unusual_home),
         cmocka_unit_test(test_facts_stay),
         cmocka_unit_test(test_characters_that_nobody_sees),
