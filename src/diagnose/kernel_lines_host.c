@@ -46,6 +46,17 @@ static bool is_uncorrectable(struct text line)
            (front.len > 1 && front.at[front.len - 2] != ' ');
 }
 
+/* "pid=1484, name=python3": some drivers print "pid='<unknown>'". */
+static void note_faulting(struct klog *k, const struct rule_takes *takes)
+{
+    int64_t pid = rule_taken_integer(takes, "_pid", -1);
+    struct text comm = rule_taken_text(takes, "_comm");
+    if (pid < 0 || comm.len == 0)
+        return;
+    scan_integer(&k->s, "kmsg.page_fault_pid", pid);
+    scan_text(&k->s, "kmsg.page_fault_process", comm);
+}
+
 /* 144 to 150 are NVLink errors. 45 is a channel that was removed because of another Xid. */
 static void xid(struct klog *k, struct text line, const struct rule_takes *takes)
 {
@@ -64,6 +75,8 @@ static void xid(struct klog *k, struct text line, const struct rule_takes *takes
         class = BAD_GPU_HANG;
     else if (number == 31 || number == 13) /* MMU fault; engine exception of a kernel */
         class = BAD_PAGE_FAULT;
+    if (class == BAD_PAGE_FAULT)
+        note_faulting(k, takes);
     if (class != BAD_NONE)
         (void)klog_bad(k, k->s.line, class, line);
 }
