@@ -38,7 +38,7 @@ struct waits_run {
     int64_t subject_pid;
 };
 
-static const char *text_of(const char *text)
+static const char *text_or_none(const char *text)
 {
     return text != NULL ? text : "";
 }
@@ -49,7 +49,7 @@ static bool parse_chunk(const struct impact_record *record, enum impact_chunk_ty
                         struct wait_threads *ret)
 {
     RC_AUTO_FREE char *text = impact_record_text(record, type);
-    return waits_parse(text_of(text), ret);
+    return waits_parse(text_or_none(text), ret);
 }
 
 static bool read_process(struct process *p, const char *path)
@@ -64,7 +64,7 @@ static bool read_process(struct process *p, const char *path)
     p->fds = impact_record_text(&p->record, CHUNK_FDS);
     p->maps = impact_record_text(&p->record, CHUNK_MAPS);
     p->python = impact_record_text(&p->record, CHUNK_PYTHON);
-    p->uses_gpu = impact_fds_have_gpu(text_of(p->fds));
+    p->uses_gpu = impact_fds_have_gpu(text_or_none(p->fds));
     if (!parse_chunk(&p->record, CHUNK_TASKS, &p->first) ||
         !parse_chunk(&p->record, CHUNK_TASKS_AGAIN, &p->again))
         return false;
@@ -112,7 +112,7 @@ static void write_threads(struct waits_run *run, size_t index)
         const struct wait_thread *t = &p->again.list[i];
         const struct wait_thread *before = waits_find(&p->first, t->tid);
         char phrase[WAITS_PHRASE_MAX];
-        waits_phrase(t, text_of(p->fds), phrase, sizeof phrase);
+        waits_phrase(t, text_or_none(p->fds), phrase, sizeof phrase);
         uint64_t used_ns = before != NULL && t->cpu_ns > before->cpu_ns ? t->cpu_ns - before->cpu_ns : 0;
         buf_printf(&text, "Thread %d \"%s\": %.1f ms, %s\n", t->tid, t->name, (double)used_ns / 1e6,
                    phrase);
@@ -252,7 +252,7 @@ static void deadlock_fact(struct waits_run *run, const struct process *p)
 {
     static const char source[] = "futex(2) waits of its threads, seen twice";
     char text[400];
-    switch (waits_deadlock(&p->first, &p->again, text_of(p->maps), text, sizeof text)) {
+    switch (waits_deadlock(&p->first, &p->again, text_or_none(p->maps), text, sizeof text)) {
     case DEADLOCK_CIRCLE:
         collect_text(run->out, "snap.deadlock", FACT_IMPACT, text, source);
         break;
@@ -284,15 +284,15 @@ static void thread_facts(struct waits_run *run, const struct process *p)
     const struct wait_thread *main_thread = waits_find(&p->again, p->record.header.pid);
     const struct wait_thread *blocked = blocked_thread(p);
     if (blocked != NULL) {
-        waits_phrase(blocked, text_of(p->fds), phrase, sizeof phrase);
+        waits_phrase(blocked, text_or_none(p->fds), phrase, sizeof phrase);
         collect_text(run->out, "snap.blocked", FACT_IMPACT, phrase, source);
     }
     if (main_thread == NULL)
         return;
-    waits_phrase(main_thread, text_of(p->fds), phrase, sizeof phrase);
+    waits_phrase(main_thread, text_or_none(p->fds), phrase, sizeof phrase);
     collect_text(run->out, "snap.main_does", FACT_IMPACT, phrase, source);
     collect_text(run->out, "snap.main_wait", FACT_IMPACT,
-                 waits_word(waits_kind(main_thread, text_of(p->fds))), source);
+                 waits_word(waits_kind(main_thread, text_or_none(p->fds))), source);
 }
 
 /* Workers of a compilation, of a data loader: "clang-17 4711 (98 %), ld.lld 4712 (40 %)". */
@@ -359,7 +359,7 @@ static enum collect_status run_waits(const struct collect_ctx *ctx, struct colle
     for (size_t i = 0; i < run.count; i++) {
         const struct process *p = &run.list[i];
         for (size_t k = 0; k < p->again.count; k++)
-            all_told = all_told && waits_kind(&p->again.list[k], text_of(p->fds)) != WAIT_UNKNOWN;
+            all_told = all_told && waits_kind(&p->again.list[k], text_or_none(p->fds)) != WAIT_UNKNOWN;
     }
     for (size_t i = 0; i < run.count; i++)
         release_process(&run.list[i]);

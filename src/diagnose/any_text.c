@@ -44,8 +44,7 @@ static struct text line_of(struct text rest, unsigned number)
 
 static bool has_same_line(struct text a, struct text b, unsigned number)
 {
-    struct text one = line_of(a, number), other = line_of(b, number);
-    return one.len == other.len && memcmp(one.at, other.at, one.len) == 0;
+    return text_same(line_of(a, number), line_of(b, number));
 }
 
 /* Repairs of lines that a locale has translated, or that were wrapped or cut when somebody pasted them. A

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/bystander.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "diagnose/fact.h"
@@ -17,19 +16,6 @@ bool bystander_is_stamped(struct text line)
 bool bystander_is_kernel(struct text line)
 {
     return bystander_is_stamped(line) || text_has(line, "amdgpu") || text_has(line, "NVRM: ");
-}
-
-static bool has_word(struct text line, const char *word)
-{
-    struct text rest = line, before;
-    while (text_before(rest, word, &before)) {
-        const char *at = before.at + before.len, *end = at + strlen(word);
-        bool inside = (at > line.at && isalnum((unsigned char)at[-1])) || (end < line.at + line.len && isalnum((unsigned char)*end));
-        if (!inside)
-            return true;
-        rest = text_skip(rest, before.len + 1);
-    }
-    return false;
 }
 
 bool bystander_is_command(struct text line)
@@ -54,7 +40,7 @@ static bool is_strange(struct text all, const char *name, bool is_python)
     while (text_next_line(&rest, &line)) {
         if (bystander_is_kernel(line))
             continue;
-        if (has_word(line, name))
+        if (text_has_word(line, text_of(name)))
             return false;
         shown |= bystander_is_command(line);
     }
@@ -76,7 +62,7 @@ static const char *process_of(const struct facts *facts, char *out, size_t size)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (facts_get_text(facts, names[i], &value))
             return value;
-    if (!facts_get_text(facts, "kmsg.first_bad_text", &value) || !text_after((struct text){value, strlen(value)}, "name=", &name))
+    if (!facts_get_text(facts, "kmsg.first_bad_text", &value) || !text_after(text_of(value), "name=", &name))
         return "";
     return text_copy(text_until(name, ", "), out, size);
 }

@@ -320,7 +320,7 @@ static void kernel_features(struct facts *facts, int gpu)
  * Names ("GPU-8f...") are not looked up: then the answer is not known. */
 static bool list_is_empty(const char *list, int64_t count, bool *ret_known)
 {
-    struct text first = text_trim(text_until((struct text){list, strlen(list)}, ","));
+    struct text first = text_trim(text_until(text_of(list), ","));
     struct text rest = first;
     uint64_t index = 0;
     *ret_known = true;

@@ -124,5 +124,5 @@ void kernel_event_emit(const struct scan *s, enum kernel_event kind, struct text
     if (facts_find(s->facts, kind_facts[kind], FACT_LOG) == NULL)
         scan_text(s, kind_facts[kind], text_first(text_trim(record), LINE_KEPT));
     if (kind == EVENT_HANG || kind == EVENT_SDMA || kind == EVENT_FAULT || kind == EVENT_HARDWARE)
-        scan_text(s, "event.first", (struct text){kind_facts[kind], strlen(kind_facts[kind])});
+        scan_text(s, "event.first", text_of(kind_facts[kind]));
 }

@@ -284,9 +284,9 @@ static void emit_order(const struct klog *k)
     struct scan at = k->s;
     at.line = k->events[0].line;
     const char *name = class_names[k->events[0].class];
-    scan_text(&at, "kmsg.first_bad", (struct text){name, strlen(name)});
+    scan_text(&at, "kmsg.first_bad", text_of(name));
     scan_text(&at, "kmsg.first_bad_text",
-              (struct text){k->events[0].text, strlen(k->events[0].text)});
+              text_of(k->events[0].text));
     scan_text(&at, "kmsg.bad_sequence", (struct text){sequence, len});
     scan_integer(&at, "kmsg.count_bad", k->bad_count);
 }
@@ -418,7 +418,7 @@ static void emit_counts(struct klog *k)
                                 k->s.source);
     if (k->kills > 0) {
         (void)facts_set_integer(k->s.facts, "kmsg.oom_kills", FACT_LOG, k->kills, k->s.source);
-        struct text pids = text_trim((struct text){k->kill_pids, strlen(k->kill_pids)});
+        struct text pids = text_trim(text_of(k->kill_pids));
         char list[sizeof k->kill_pids];
         (void)facts_set_text(k->s.facts, "kmsg.oom_kill_pids", FACT_LOG,
                              text_copy(pids, list, sizeof list), k->s.source);

@@ -182,7 +182,7 @@ static void process(struct klog *k, struct text line)
         return;
     if (k->timeout_open) {
         if (k->timeouts == 1) { /* keep the first ring that is named */
-            scan_text(&k->s, "kmsg.ring_timeout_process", (struct text){name, strlen(name)});
+            scan_text(&k->s, "kmsg.ring_timeout_process", text_of(name));
             scan_integer(&k->s, "kmsg.ring_timeout_pid", pid);
         }
         k->timeout_open = false;
@@ -266,11 +266,11 @@ void klog_fault_emit(struct klog *k)
     at.line = f->line;
     scan_integer(&at, "kmsg.page_fault", k->faults);
     if (f->has_address)
-        scan_text(&at, "kmsg.page_fault_address", (struct text){f->address, strlen(f->address)});
+        scan_text(&at, "kmsg.page_fault_address", text_of(f->address));
     if (f->hub[0] != '\0')
-        scan_text(&at, "kmsg.page_fault_hub", (struct text){f->hub, strlen(f->hub)});
+        scan_text(&at, "kmsg.page_fault_hub", text_of(f->hub));
     if (f->pid >= 0) {
-        scan_text(&at, "kmsg.page_fault_process", (struct text){f->process, strlen(f->process)});
+        scan_text(&at, "kmsg.page_fault_process", text_of(f->process));
         scan_integer(&at, "kmsg.page_fault_pid", f->pid);
     }
     put_integer(&at, "kmsg.page_fault_vmid", f->vmid);
@@ -289,6 +289,6 @@ void klog_fault_emit(struct klog *k)
     if (k->first_client_line > 0) {
         at.line = k->first_client_line;
         scan_text(&at, "kmsg.page_fault_client",
-                  (struct text){k->first_client, strlen(k->first_client)});
+                  text_of(k->first_client));
     }
 }

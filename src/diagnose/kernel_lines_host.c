@@ -29,23 +29,6 @@ static void note_kill(struct klog *k, unsigned pid, struct text comm)
         scan_text(&k->s, "kmsg.oom_kill_comm", comm);
 }
 
-/* "no uncorrectable hardware errors detected in umc block" and "0 uncorrectable ..." are good
- * news. */
-static bool is_uncorrectable(struct text line)
-{
-    struct text front;
-    if (!text_before(line, "uncorrectable hardware error", &front))
-        return false;
-    front = text_trim(front);
-    bool no = front.len >= 2 && text_equals(text_skip(front, front.len - 2), "no");
-    if (no && (front.len == 2 || !isalnum((unsigned char)front.at[front.len - 3])))
-        return false;
-    if (front.len >= 3 && text_equals(text_skip(front, front.len - 3), "new"))
-        front = text_trim(text_first(front, front.len - 3));
-    return front.len == 0 || front.at[front.len - 1] != '0' ||
-           (front.len > 1 && front.at[front.len - 2] != ' ');
-}
-
 /* "pid=1484, name=python3": some drivers print "pid='<unknown>'". */
 static void note_faulting(struct klog *k, const struct rule_takes *takes)
 {
@@ -93,8 +76,6 @@ bool klog_host_read(struct klog *k, enum rule_reader reader, struct text line,
     case READ_XID:
         xid(k, line, takes);
         break;
-    case READ_RAS:
-        return is_uncorrectable(line);
     case READ_ACA: /* bit 61 = uncorrected */
         return ((uint64_t)rule_taken_integer(takes, "_status", 0) >> 61 & 1) == 1;
     default:

@@ -116,7 +116,7 @@ static void emit_device(const struct timeline_device *d, unsigned index, const s
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         (void)snprintf(name, sizeof name, "kmsg.device.%u.%s", index, texts[i][0]);
         if (texts[i][1][0] != '\0')
-            scan_text(s, name, (struct text){texts[i][1], strlen(texts[i][1])});
+            scan_text(s, name, text_of(texts[i][1]));
     }
 }
 
@@ -131,6 +131,6 @@ void timeline_emit(const struct timeline *t, const struct scan *s)
         emit_device(d, i, &at);
         bool elsewhere = i > 0 && strcmp(d->first, "hw-ras") == 0 && strcmp(t->device[0].first, "hw-ras") != 0;
         if (elsewhere && d->name[0] != '\0' && strcmp(t->device[0].name, "host") != 0)
-            scan_text(&at, "event.hardware_elsewhere", (struct text){d->cause, strlen(d->cause)});
+            scan_text(&at, "event.hardware_elsewhere", text_of(d->cause));
     }
 }

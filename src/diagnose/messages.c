@@ -95,7 +95,7 @@ static void emit(const struct scan *s, const char *prefix, const struct oom *o)
         scan_integer(&at, name, o->value[oom_facts[i].field]);
     }
     (void)snprintf(name, sizeof name, "%sframework", prefix);
-    scan_text(&at, name, (struct text){o->framework, strlen(o->framework)});
+    scan_text(&at, name, text_of(o->framework));
     if (o->headless) {
         (void)snprintf(name, sizeof name, "%snon_device", prefix);
         scan_boolean(&at, name, true);

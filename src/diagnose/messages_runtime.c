@@ -135,24 +135,15 @@ void runtime_line(const struct scan *s, struct runtime_state *st, const struct l
 /* "exit code 137", "Exited (137)", "ExitCode:137", "status code 137", "exitcode  : -9 (pid: 7)" */
 static bool status_of_sigkill(struct text line)
 {
-    static const char *const numbers[] = {"137", "-9"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const words[] = {"code", "status", "exited"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct text t = line;
-        for (ptrdiff_t at; (at = text_find(t, numbers[i])) >= 0;) {
-            size_t begin = (size_t)(t.at - line.at) + (size_t)at, end = begin + strlen(numbers[i]);
-            t = text_skip(line, end);
-            if ((t.len > 0 && (isalnum((unsigned char)t.at[0]) || strchr("_-", t.at[0]) != NULL)) ||
-                (begin > 0 && is_name(line.at[begin - 1])))
-                continue;
-            size_t n = begin;
-            while (n > 0 && begin - n < 4 && strchr(" :=\"'(", line.at[n - 1]) != NULL)
-                n--;
-            struct text before = text_first(line, n);
-            size_t back = before.len < 10 ? before.len : 10;
-            before = text_skip(before, before.len - back);
-            if (text_ifind(before, "code") == (ptrdiff_t)before.len - 4 ||
-                (before.len >= 6 && text_ifind(before, "status") == (ptrdiff_t)before.len - 6) ||
-                (before.len >= 6 && text_ifind(before, "exited") == (ptrdiff_t)before.len - 6))
+        for (ptrdiff_t at; (at = text_ifind(t, words[i])) >= 0;) {
+            t = text_skip(t, (size_t)at + strlen(words[i]));
+            struct text number = text_skip_any(t, " :=\"'(");
+            struct text rest = text_skip(number, text_starts(number, "137") ? 3 : 2);
+            bool is_kill = text_starts(number, "137") || text_starts(number, "-9");
+            if (is_kill && (rest.len == 0 || !(text_is_word(rest.at[0]) || rest.at[0] == '-')))
                 return true;
         }
     }
@@ -247,13 +238,13 @@ void runtime_emit(const struct scan *s, const struct runtime_state *st)
         scan_boolean_at(s, st->pin_line, "msg.pin_memory_raised", true);
     if (strcmp(st->first, st->exception) != 0) {
         at.line = st->first_line;
-        scan_text(&at, "msg.python_first_exception", (struct text){st->first, strlen(st->first)});
+        scan_text(&at, "msg.python_first_exception", text_of(st->first));
     }
     if (st->exception_line > 0) {
         at.line = st->exception_line;
-        scan_text(&at, "msg.python_exception", (struct text){st->exception, strlen(st->exception)});
-        scan_text(&at, "msg.python_message", (struct text){st->message, strlen(st->message)});
+        scan_text(&at, "msg.python_exception", text_of(st->exception));
+        scan_text(&at, "msg.python_message", text_of(st->message));
         if (st->place[0] != '\0')
-            scan_text(&at, "msg.python_place", (struct text){st->place, strlen(st->place)});
+            scan_text(&at, "msg.python_place", text_of(st->place));
     }
 }

@@ -20,7 +20,7 @@ static bool failed_otherwise(const struct rules_run *run)
             return true;
     const struct fact *raised = facts_find(facts, "msg.python_exception", FACT_LOG);
     if (raised != NULL && raised->text != NULL &&
-        rule_is_on(RULE_RAISED_BY_LOADING, (struct text){raised->text, strlen(raised->text)}))
+        rule_is_on(RULE_RAISED_BY_LOADING, text_of(raised->text)))
         return false;
     return raised != NULL;
 }

@@ -53,9 +53,9 @@ void pasted_rocminfo_line(struct pasted *p, struct text line)
         if (!text_equals(v, "GPU") || p->agent_is_gpu)
             return;
         p->agent_is_gpu = true;
-        pasted_gpu_text(p, p->gpus, "gfx", (struct text){p->agent_name, strlen(p->agent_name)});
+        pasted_gpu_text(p, p->gpus, "gfx", text_of(p->agent_name));
         pasted_gpu_text(p, p->gpus, "name",
-                        (struct text){p->agent_marketing, strlen(p->agent_marketing)});
+                        text_of(p->agent_marketing));
         p->gpus++;
     } else if (field(line, "Memory Properties:", &v) && p->agent_is_gpu) {
         char name[SCAN_NAME_MAX];

@@ -22,18 +22,13 @@ static bool has(const struct readings *r, uint64_t lists)
     return (r->words & lists) != 0;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 uint64_t readings_shape_of(struct text line)
 {
     uint64_t hash = 1469598103934665603u;
     for (size_t i = 0; i < line.len;) {
         char c = line.at[i++];
-        if (is_digit(c)) {
-            while (i < line.len && (is_digit(line.at[i]) || line.at[i] == '.' || line.at[i] == ','))
+        if (text_is_digit(c)) {
+            while (i < line.len && (text_is_digit(line.at[i]) || line.at[i] == '.' || line.at[i] == ','))
                 i++;
             c = '#';
         }
@@ -293,7 +288,7 @@ static void say_growth(const struct scan *at, const struct readings_shape *s, co
         if (s->failed)
             scan_boolean(at, "series.largest_fails", true);
     } else {
-        scan_text(at, host ? "series.host_grows" : "series.grows", (struct text){role, strlen(role)});
+        scan_text(at, host ? "series.host_grows" : "series.grows", text_of(role));
         if (kind == READINGS_COUNTER)
             scan_text(at, "series.clock", follows);
     }

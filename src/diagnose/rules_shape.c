@@ -22,11 +22,6 @@ struct shape_run {
     struct rule_takes *takes;
 };
 
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
 /* Offset of the words in `rest`; SIZE_MAX = not found. */
 static size_t find_words(const struct shape_run *run, struct text rest, const struct rule_part *p,
                          bool word_start)
@@ -35,7 +30,7 @@ static size_t find_words(const struct shape_run *run, struct text rest, const st
         const char *hit = text_search(t, run->texts + p->words, p->length);
         if (hit == NULL)
             return SIZE_MAX;
-        if (!word_start || hit == run->line.at || !is_word(hit[-1]))
+        if (!word_start || hit == run->line.at || !text_is_word(hit[-1]))
             return (size_t)(hit - rest.at);
         t = text_skip(rest, (size_t)(hit - rest.at) + 1);
     }

@@ -284,7 +284,7 @@ struct site_rules *site_rules_parse(const char *text, size_t len, const char *na
         (void)rc_err_set(err, -ENOMEM, "no memory for '%s'", name);
         return NULL;
     }
-    if (read_all(s, (struct text){s->text, strlen(s->text)}, &line, &why) == 0)
+    if (read_all(s, text_of(s->text), &line, &why) == 0)
         return s;
     (void)rc_err_set(err, -EINVAL, "%s:%u: %s", name, line, why.msg);
     site_rules_free(s);

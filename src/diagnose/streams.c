@@ -73,16 +73,11 @@ static struct text mark_of(struct text line)
     return text_first(line, n == 0 && stamp > 0 ? program_length(line) : n);
 }
 
-static bool is_same(struct text a, struct text b)
-{
-    return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
-}
-
 /* The stream with this mark, a new one, or NULL. */
 static struct stream *stream_of(struct streams *s, struct text mark)
 {
     for (unsigned i = 0; i < s->count; i++)
-        if (is_same(s->list[i].mark, mark))
+        if (text_same(s->list[i].mark, mark))
             return &s->list[i];
     if (s->count == STREAMS_MAX)
         return NULL;
@@ -94,7 +89,7 @@ const struct stream *stream_of_line(const struct streams *s, struct text line)
 {
     struct text mark = mark_of(line);
     for (unsigned i = 0; s != NULL && mark.len > 0 && i < s->count; i++)
-        if (is_same(s->list[i].mark, mark))
+        if (text_same(s->list[i].mark, mark))
             return &s->list[i];
     return NULL;
 }
@@ -143,7 +138,7 @@ char *stream_own(struct text all, struct text mark, size_t *ret_len)
     size_t n = 0;
     while (out != NULL && text_next_line(&rest, &line)) {
         struct text own = mark_of(line);
-        if (is_same(own, mark)) {
+        if (text_same(own, mark)) {
             size_t skip = (size_t)(own.at - line.at) + own.len;
             skip += text_starts(text_skip(line, skip), ":");
             skip += text_starts(text_skip(line, skip), " ");

@@ -201,7 +201,7 @@ static struct search look_through(struct text all, unsigned before)
 
 static bool is_in_word(const char *at, const char *begin, const char *end)
 {
-    return at >= begin && at < end && (isalnum((unsigned char)*at) || *at == '_');
+    return at >= begin && at < end && text_is_word(*at);
 }
 
 /* Blanks the messages that stand in quotation marks after a blank. The value of a field (error="...") and an

@@ -14,11 +14,6 @@
 #define LINE_USUAL_BYTES 512
 #define UNIT_LETTERS_MAX 6 /* "Mbytes" */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 struct text text_tail(const char *data, size_t len, unsigned *ret_lines)
 {
     if (ret_lines != NULL)
@@ -106,7 +101,7 @@ ptrdiff_t text_ifind(struct text in, const char *needle)
 struct text text_from_digit(struct text in)
 {
     size_t n = 0;
-    while (n < in.len && !is_digit(in.at[n]))
+    while (n < in.len && !text_is_digit(in.at[n]))
         n++;
     return text_skip(in, n);
 }
@@ -128,14 +123,29 @@ bool text_has(struct text in, const char *needle)
 bool text_has_digit(struct text in)
 {
     for (size_t i = 0; i < in.len; i++)
-        if (is_digit(in.at[i]))
+        if (text_is_digit(in.at[i]))
             return true;
     return false;
 }
 
+bool text_same(struct text a, struct text b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
 bool text_equals(struct text in, const char *s)
 {
-    return in.len == strlen(s) && (in.len == 0 || memcmp(in.at, s, in.len) == 0);
+    return text_same(in, text_of(s));
+}
+
+bool text_has_word(struct text in, struct text word)
+{
+    const char *end = in.at + in.len;
+    struct text rest = in;
+    for (const char *at; (at = text_search(rest, word.at, word.len)) != NULL; rest = text_skip(in, (size_t)(at - in.at) + 1))
+        if ((at == in.at || !text_is_word(at[-1])) && (at + word.len == end || !text_is_word(at[word.len])))
+            return true;
+    return false;
 }
 
 static bool is_space(char c)
@@ -152,9 +162,11 @@ struct text text_trim(struct text in)
     return in;
 }
 
-static bool is_word(char c)
+struct text text_skip_any(struct text in, const char *bytes)
 {
-    return isalnum((unsigned char)c) || c == '_';
+    while (in.len > 0 && in.at[0] != '\0' && strchr(bytes, in.at[0]) != NULL)
+        in = text_skip(in, 1);
+    return in;
 }
 
 bool text_after(struct text in, const char *needle, struct text *ret)
@@ -222,7 +234,7 @@ bool text_take_u64(struct text *in, uint64_t *ret)
 {
     size_t n = 0;
     uint64_t value = 0;
-    for (; n < in->len && is_digit(in->at[n]); n++) {
+    for (; n < in->len && text_is_digit(in->at[n]); n++) {
         unsigned digit = (unsigned)(in->at[n] - '0');
         value = value > (UINT64_MAX - digit) / 10 ? UINT64_MAX : value * 10 + digit;
     }
@@ -260,7 +272,7 @@ static bool comma_is_thousands(struct text t, size_t digits_before, double befor
     size_t i = 0;
     for (unsigned groups = 0; groups < 6 && i < t.len && t.at[i] == ','; groups++) {
         size_t digits = 0;
-        while (digits < 4 && i + 1 + digits < t.len && is_digit(t.at[i + 1 + digits]))
+        while (digits < 4 && i + 1 + digits < t.len && text_is_digit(t.at[i + 1 + digits]))
             digits++;
         if (digits != 3)
             return false;
@@ -273,7 +285,7 @@ static double take_digits(struct text *t, size_t *ret_count)
 {
     double value = 0;
     size_t n = 0;
-    for (; n < t->len && is_digit(t->at[n]); n++)
+    for (; n < t->len && text_is_digit(t->at[n]); n++)
         value = value * 10 + (t->at[n] - '0');
     *ret_count = n;
     *t = text_skip(*t, n);
@@ -298,7 +310,7 @@ bool text_take_real(struct text *in, double *ret)
             t = text_skip(t, 4);
         }
     }
-    if (t.len > 1 && (t.at[0] == '.' || t.at[0] == ',') && is_digit(t.at[1])) {
+    if (t.len > 1 && (t.at[0] == '.' || t.at[0] == ',') && text_is_digit(t.at[1])) {
         t = text_skip(t, 1);
         struct text fraction = text_first(t, sizeof ten_to / sizeof ten_to[0] - 1);
         double part = take_digits(&fraction, &digits);
@@ -391,7 +403,7 @@ bool text_size_before(struct text in, int64_t *ret)
     for (unsigned words = 0; words < 2 && from > 0; words++) {
         while (is_space(t.at[from - 1])) /* trimmed, so the first byte is no blank */
             from--;
-        while (from > 0 && (is_word(t.at[from - 1]) || t.at[from - 1] == '.' ||
+        while (from > 0 && (text_is_word(t.at[from - 1]) || t.at[from - 1] == '.' ||
                             t.at[from - 1] == ',' || t.at[from - 1] == '-'))
             from--;
         struct text size = text_skip(t, from);

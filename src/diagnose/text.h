@@ -21,6 +21,11 @@ struct text {
     size_t len;
 };
 
+static inline struct text text_of(const char *s)
+{
+    return (struct text){s, strlen(s)};
+}
+
 /* The last TEXT_INPUT_MAX bytes, and how many lines end before them, so that line numbers refer to
  * the whole text; `ret_lines` may be NULL. */
 struct text text_tail(const char *data, size_t len, unsigned *ret_lines);
@@ -35,6 +40,9 @@ const char *text_search_rare(struct text in, const char *words, size_t n);
 ptrdiff_t text_find(struct text in, const char *needle);
 ptrdiff_t text_ifind(struct text in, const char *needle);
 bool text_has(struct text in, const char *needle);
+/* The same where it is no part of a longer word. */
+bool text_has_word(struct text in, struct text word);
+bool text_same(struct text a, struct text b);
 bool text_equals(struct text in, const char *s);
 bool text_has_digit(struct text in);
 /* Without what is in front of its first digit. */
@@ -44,7 +52,18 @@ struct text text_from_digit(struct text in);
  * times as fast as text_ifind(). */
 struct text text_lower(struct text in, char *out);
 
-/* Readers call these three for most bytes of a line, so they are inline. */
+/* Readers call these for most bytes of a line, so they are inline. */
+static inline bool text_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* May `c` stand in a word: a letter, a digit or '_'? */
+static inline bool text_is_word(char c)
+{
+    return text_is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
 static inline bool text_starts(struct text in, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -64,6 +83,8 @@ static inline struct text text_first(struct text in, size_t n)
 }
 
 struct text text_trim(struct text in);
+/* Without these bytes at its front. */
+struct text text_skip_any(struct text in, const char *bytes);
 /* The text after / before the first `needle`; false (and *ret unchanged) if there is none. */
 bool text_after(struct text in, const char *needle, struct text *ret);
 bool text_before(struct text in, const char *needle, struct text *ret);

@@ -112,7 +112,7 @@ static size_t words_of_shape(const struct known *k, struct text line, struct tex
 
 static bool begins_word(struct text line, size_t at)
 {
-    return at == 0 || !(isalnum((unsigned char)line.at[at - 1]) || line.at[at - 1] == '_');
+    return at == 0 || !text_is_word(line.at[at - 1]);
 }
 
 /* Is the line from `at` on a beginning of the words? */

@@ -73,7 +73,7 @@ static bool lists_targets(struct text line)
     struct text rest = line, gfx, last = {"", 0};
     unsigned count = 0;
     for (; scan_gfx(rest, &gfx); last = gfx, rest = text_skip(rest, (size_t)(gfx.at + gfx.len - rest.at)))
-        count += gfx.len != last.len || memcmp(gfx.at, last.at, gfx.len) != 0;
+        count += !text_same(gfx, last);
     return count >= 3 || (log_words_in(line.at, line.len, LOG_WORDS_BUILT_FOR) & LOG_WORDS_BUILT_FOR) != 0;
 }
 
@@ -87,7 +87,7 @@ void scan_gfx_fact(const struct scan *s, struct text line, const char *name)
         return;
     const struct fact *before = facts_find(s->facts, name, FACT_LOG);
     struct text rest = text_skip(line, (size_t)(gfx.at + gfx.len - line.at)), other;
-    if ((before != NULL && !text_equals(gfx, before->text)) || (scan_gfx(rest, &other) && (other.len != gfx.len || memcmp(other.at, gfx.at, gfx.len) != 0)))
+    if ((before != NULL && !text_equals(gfx, before->text)) || (scan_gfx(rest, &other) && !text_same(other, gfx)))
         scan_boolean(s, "msg.gfx_several", true);
     scan_text(s, name, gfx);
 }

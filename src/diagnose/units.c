@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diagnose/units.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,20 +35,6 @@ static bool is_failure(const struct line_words *line)
     return line_says(line, LOG_WORDS_FAILURE_RARE | LOG_WORDS_FAILURE_COMMON) || line_is(line, RULE_OTHER_FAILURE);
 }
 
-static bool is_of_name(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-static bool names(struct text line, struct text name)
-{
-    const char *end = line.at + line.len;
-    for (const char *at = line.at; (at = text_search((struct text){at, (size_t)(end - at)}, name.at, name.len)) != NULL; at++)
-        if ((at == line.at || !is_of_name(at[-1])) && (at + name.len == end || !is_of_name(at[name.len])))
-            return true;
-    return false;
-}
-
 static struct text line_at(const struct units *u, size_t at)
 {
     struct text rest = text_skip(u->all, at), line = {"", 0};
@@ -63,7 +48,7 @@ static size_t first_named(struct units *u, size_t from, size_t to, struct text n
     u->searched += to - from;
     struct text rest = text_first(text_skip(u->all, from), to - from), line;
     while (text_next_line(&rest, &line))
-        if (names(line, name))
+        if (text_has_word(line, name))
             return (size_t)(line.at - u->all.at);
     return NONE;
 }
@@ -76,7 +61,7 @@ static size_t last_named(struct units *u, size_t to, struct text name)
         const char *before = memrchr(u->all.at, '\n', to - 1);
         size_t at = before != NULL ? (size_t)(before - u->all.at) + 1 : 0;
         u->searched += to - at;
-        if (names(text_trim((struct text){u->all.at + at, to - at}), name))
+        if (text_has_word(text_trim((struct text){u->all.at + at, to - at}), name))
             return at;
         to = at;
     }
@@ -138,7 +123,7 @@ static void passed(struct units *u, const struct line_words *line, size_t at, bo
     bool mixed = u->together != NONE && from <= u->together; /* another one may have written what stands there */
     if (from == NONE || mixed || (!itself && u->failure < from))
         return;
-    bool other = name.len > 0 && u->begun != NONE && u->begun > from && u->begun >= u->after && !names(line_at(u, u->begun), name);
+    bool other = name.len > 0 && u->begun != NONE && u->begun > from && u->begun >= u->after && !text_has_word(line_at(u, u->begun), name);
     leave_out(u, from, other ? u->begun : to);
 }
 

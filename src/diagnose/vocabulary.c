@@ -75,11 +75,6 @@ static const char lower_of[256] = {
     ['R'] = 'r', ['S'] = 's', ['T'] = 't', ['U'] = 'u', ['V'] = 'v', ['W'] = 'w', ['X'] = 'x', ['Y'] = 'y', ['Z'] = 'z',
 };
 
-static bool is_word(char c)
-{
-    return lower_of[(unsigned char)c] != '\0';
-}
-
 static struct text first_word(struct text rest, struct word *w)
 {
     size_t n = 0;
@@ -113,7 +108,7 @@ static bool line_has(struct line *l, uint64_t list)
 static bool is_traced_call(struct text line)
 {
     size_t n = 0;
-    while (n < line.len && is_word(line.at[n]))
+    while (n < line.len && text_is_word(line.at[n]))
         n++;
     return n > 2 && n < line.len && line.at[n] == '(' && text_has(line, ") = -1 E") && !text_has(line, "/dev/");
 }
@@ -226,7 +221,7 @@ static void read_number(struct reader *r, struct line *l, const struct word *w, 
         return; /* of a PCI address or a time */
     if (end_of_line - behind > 2 && behind[0] == ' ' && behind[1] == 'E' && isupper((unsigned char)behind[2]))
         return; /* "= -1 ENOENT": the name counts */
-    bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !is_word(before[-2]));
+    bool negative = !first && before[-1] == '-' && (before - 1 <= l->text.at || !text_is_word(before[-2]));
     const char *sign = before - negative;
     bool arrow = sign - l->text.at >= 3 && (memcmp(sign - 3, "-> ", 3) == 0 || memcmp(sign - 2, "= ", 2) == 0 ||
                                             sign[-1] == '(' || sign[-1] == '=');
@@ -341,7 +336,7 @@ static void read_line(struct reader *r, struct text text)
     bool checked = false;
     size_t before = r->count;
     while (rest.len > 0) {
-        if (!is_word(rest.at[0])) {
+        if (!text_is_word(rest.at[0])) {
             rest = text_skip(rest, 1);
             continue;
         }
@@ -389,11 +384,11 @@ static void emit(const struct scan *s, const struct reader *r)
     scan_text(&at, "err.text", text_first(first->text, 160));
     if (best < 0)
         return;
-    scan_text(&at, "err.class", (struct text){prior_class((size_t)best), strlen(prior_class((size_t)best))});
+    scan_text(&at, "err.class", text_of(prior_class((size_t)best)));
     scan_real(&at, "err.weight", (double)sum.weight[best]);
     if (second >= 0) {
         const char *name = prior_class((size_t)second);
-        scan_text(&at, "err.second", (struct text){name, strlen(name)});
+        scan_text(&at, "err.second", text_of(name));
         scan_real(&at, "err.second_weight", (double)sum.weight[second]);
     }
 }
