@@ -41,7 +41,6 @@ struct reading {
     struct rules_run run;
     struct oom_log log;
     struct runtime_state runtime;
-    struct usage_state usage;
     struct engine_state engine;
 };
 
@@ -206,7 +205,6 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
         const struct line_words words = line_words_of(line);
         runtime_line(&s, &r.runtime, &words);
         rules_line(&r.run, line);
-        usage_line(&s, &r.usage, &words);
     }
     torch_messages(&r.log, all, before + 1);
     if (r.log.count == 1 && r.log.last.ladder && runtime_ladder_ended(&r.runtime))
@@ -215,7 +213,6 @@ void messages_to_facts(struct facts *facts, const char *data, size_t len, const 
     order_emit(&s, all, before + 1, &r.log, &r.runtime);
     rules_emit(&r.run);
     runtime_emit(&s, &r.runtime);
-    usage_emit(&s, &r.usage);
     engine_emit(&r.run, &r.engine);
     seen_without_figures(&s);
     warned_settle(&r.run);

@@ -136,15 +136,6 @@ bool runtime_ladder_ended(const struct runtime_state *);
 void order_emit(const struct scan *, struct text all, unsigned first, const struct oom_log *,
                 const struct runtime_state *);
 
-/* Readings of memory that the program printed: one line. */
-struct usage_state {
-    bool release; /* a line since the last reading says that memory is freed */
-    unsigned readings, kept, given_back, line;
-    int64_t used, total;
-};
-void usage_line(const struct scan *, struct usage_state *, const struct line_words *);
-void usage_emit(const struct scan *, const struct usage_state *);
-
 /* A reporter's own words (any_text.c only): report.memory_grows, report.memory_stays. */
 void prose_to_facts(struct facts *, const char *text, size_t len, const char *source);
 
