@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "collect/collector.h"
 #include "collectors/host_parse.h"
 #include "collectors/machine.h"
@@ -43,7 +44,7 @@ static void collect_kernel(struct collect_out *out, struct buf *text)
     buf_printf(text, "kernel: %s\n", release);
     collect_text(out, "host.kernel", FACT_STATIC, release, path);
     int64_t number = 0;
-    if (host_version_number(release, &number))
+    if (number_of_version(release, &number))
         collect_integer(out, "host.kernel_version", FACT_STATIC, number, path);
 }
 

@@ -10,20 +10,6 @@
 #include "base/fs.h"
 #include "base/number.h"
 
-bool host_version_number(const char *release, int64_t *ret)
-{
-    uint64_t major = 0;
-    uint64_t minor = 0;
-    uint64_t patch = 0;
-    if (!number_take_before(&release, 10, '.', &major) || !number_take(&release, 10, &minor) ||
-        major > 9999 || minor > 99)
-        return false;
-    if (*release++ == '.')
-        (void)number_take(&release, 10, &patch);
-    *ret = (int64_t)(major * 10000 + minor * 100 + (patch > 99 ? 99 : patch));
-    return true;
-}
-
 static const char *find_line(const char *text, const char *key)
 {
     size_t len = strlen(key);

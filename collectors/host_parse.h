@@ -9,8 +9,6 @@
 
 struct buf;
 
-/* "6.14.0-1014-oem" -> 61400 (major*10000 + minor*100 + patch). */
-bool host_version_number(const char *release, int64_t *ret);
 /* The value of KEY in os-release, without its quotes. */
 bool host_os_release(const char *text, const char *key, char *out, size_t size);
 /* Model of the first CPU and the number of CPUs in /proc/cpuinfo. */

@@ -51,6 +51,20 @@ bool number_of_field(const char *text, uint64_t *ret)
     return true;
 }
 
+bool number_of_version(const char *release, int64_t *ret)
+{
+    uint64_t major = 0;
+    uint64_t minor = 0;
+    uint64_t patch = 0;
+    if (!number_take_before(&release, 10, '.', &major) || !number_take(&release, 10, &minor) ||
+        major > 999 || minor > 99)
+        return false;
+    if (*release++ == '.')
+        (void)number_take(&release, 10, &patch);
+    *ret = (int64_t)(major * 10000 + minor * 100 + (patch > 99 ? 99 : patch));
+    return true;
+}
+
 int64_t number_in_name(const char *name, const char *prefix)
 {
     size_t len = strlen(prefix);

@@ -20,6 +20,9 @@ bool number_take_before(const char **at, unsigned base, char behind, uint64_t *r
 /* A field of a line: blanks, digits, then white space or the end. */
 bool number_of_field(const char *text, uint64_t *ret);
 
+/* "6.14.0-1014-oem" -> 61400 (major*10000 + minor*100 + patch). */
+bool number_of_version(const char *release, int64_t *ret);
+
 /* "renderD128" with "renderD" -> 128; -1 if the name is anything else than the prefix and digits,
  * or the number exceeds INT32_MAX. */
 int64_t number_in_name(const char *name, const char *prefix);

@@ -34,7 +34,6 @@ struct pasted {
     /* free */
     char free_unit; /* 'k', 'm', 'g', 'b' after "free -m", 0 = guess */
     unsigned free_available_column;
-    bool locked_asked; /* "ulimit -l": its answer, in KiB, is the next line */
 };
 
 /* See rules_run.act. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rocminfo, sysfs files, free, /proc/meminfo, ulimit, df, uname, lsmod: pasted output of the host.
+ * rocminfo, sysfs files, free, uname: pasted output of the host. Others are rules.
  *
  * Pure; one line at a time. A sample stands above each reader.
  */
@@ -9,6 +9,8 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/number.h"
 
 #define SIZE_RULE (TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -143,9 +145,7 @@ static void sysfs(struct pasted *p, struct text line)
         } else {
             (void)snprintf(name, sizeof name, "%s", sysfs_files[i].fact);
         }
-        t = text_trim(t);
-        while (t.len > 0 && strchr(":= \t", t.at[0]) != NULL && t.at[0] != '\0')
-            t = text_skip(t, 1);
+        t = text_skip_any(text_trim(t), ":= \t");
         if (t.len == 0)
             memcpy(p->sysfs_fact, name, sizeof name);
         else if (text_take_u64(&t, &value) && (t.len == 0 || !isalnum((unsigned char)t.at[0])))
@@ -211,103 +211,22 @@ static void free_table(struct pasted *p, struct text line)
         scan_integer(&p->s, "host.mem_available_bytes", bytes);
 }
 
-/* "max locked memory           (kbytes, -l) 8192", "open files  (-n) 1024", "... unlimited" */
-static void ulimits(struct pasted *p, struct text line)
-{
-    static const struct {
-        const char *words, *option, *fact;
-    } limits[] = {
-        {"max locked memory", "-l)", "proc.0.memlock_limit_bytes"},
-        {"open files", "-n)", "proc.0.fds_limit"},
-        {"virtual memory", "-v)", "proc.0.address_space_limit_bytes"},
-        {"data seg size", "-d)", "proc.0.data_limit_bytes"},
-    };
-    struct text v;
-    uint64_t n;
-    struct text t = text_trim(line);
-    for (size_t i = 0; i < COUNT(limits); i++) {
-        if (!text_starts(t, limits[i].words) || !text_after(line, limits[i].option, &v))
-            continue;
-        v = text_trim(v);
-        bool kib = text_has(line, "kbytes");
-        if (text_starts(v, "unlimited"))
-            scan_integer(&p->s, limits[i].fact, INT64_MAX);
-        else if (text_take_u64(&v, &n) && n < (1ull << 50))
-            scan_integer(&p->s, limits[i].fact, (int64_t)(kib ? n << 10 : n));
-    }
-}
-
-/* "tmpfs            64M     0   64M   0% /dev/shm"; without -h in KiB */
-static void df_shm(struct pasted *p, struct text line)
-{
-    static const char *const facts[] = {"host.shm_total_bytes", "host.shm_used_bytes",
-                                        "host.shm_available_bytes"};
-    struct text rest = line, word;
-    int64_t size;
-    struct text t = text_trim(line);
-    if (t.len < 9 || !text_equals(text_skip(t, t.len - 8), "/dev/shm") || text_has(line, "1M-blocks") ||
-        text_has(line, "1G-blocks") || !text_has(line, "% "))
-        return;
-    (void)text_next_word(&rest, &word);
-    for (size_t i = 0; i < COUNT(facts); i++) {
-        uint64_t kib;
-        if (!text_next_word(&rest, &word))
-            return;
-        struct text w = word, bare = word;
-        if (text_take_size(&w, SIZE_RULE, &size) && w.len == 0)
-            scan_integer(&p->s, facts[i], size);
-        else if (text_take_u64(&bare, &kib) && bare.len == 0 && kib < (1ull << 50))
-            scan_integer(&p->s, facts[i], (int64_t)(kib << 10));
-    }
-}
-
 /* "Linux tower 6.8.0-45-generic #45-Ubuntu SMP ..." */
 static void uname(struct pasted *p, struct text line)
 {
-    struct text t = text_trim(line), host, release;
-    uint64_t part[3] = {0, 0, 0};
-    if (!text_starts(t, "Linux "))
+    struct text rest = text_trim(line), system, host, release;
+    char version[64];
+    int64_t number;
+    if (!text_starts(rest, "Linux ") || !text_next_word(&rest, &system) || !text_next_word(&rest, &host) ||
+        !text_next_word(&rest, &release) || !number_of_version(text_copy(release, version, sizeof version), &number))
         return;
-    t = text_skip(t, 6);
-    (void)text_next_word(&t, &host); /* trimmed, so there is one */
-    if (!text_next_word(&t, &release))
-        return;
-    struct text r = release;
-    for (unsigned i = 0; i < 3; i++) {
-        if (!text_take_u64(&r, &part[i]) || part[i] > 999) {
-            if (i < 2)
-                return;
-            part[i] = part[i] > 999 ? 99 : 0;
-            break;
-        }
-        if (i < 2 && !text_starts(r, ".")) {
-            if (i == 0)
-                return;
-            break;
-        }
-        r = text_skip(r, i < 2 ? 1 : 0);
-    }
     scan_text(&p->s, "host.kernel", release);
-    scan_integer(&p->s, "host.kernel_version",
-                 (int64_t)(part[0] * 10000 + part[1] * 100 + (part[2] > 99 ? 99 : part[2])));
-}
-
-/* "$ ulimit -l", and below it "64" */
-static void locked_limit(struct pasted *p, struct text line)
-{
-    struct text t = text_trim(line);
-    uint64_t kib = 0;
-    if (p->locked_asked && text_take_u64(&t, &kib) && t.len == 0 && kib < (1ull << 40))
-        scan_integer(&p->s, "proc.0.memlock_limit_bytes", (int64_t)(kib << 10));
-    p->locked_asked = t.len >= 9 && text_equals(text_skip(t, t.len - 9), "ulimit -l");
+    scan_integer(&p->s, "host.kernel_version", number);
 }
 
 void pasted_host_line(struct pasted *p, struct text line)
 {
-    locked_limit(p, line);
     sysfs(p, line);
     free_table(p, line);
-    ulimits(p, line);
-    df_shm(p, line);
     uname(p, line);
 }

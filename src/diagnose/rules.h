@@ -27,6 +27,7 @@ enum rule_take_type {
     TAKE_BUFFER, /* the same, of one buffer: 0 to 1 PiB */
     TAKE_BYTES,  /* the same, or a bare number of bytes */
     TAKE_GIB,    /* a number of GiB whose unit stands elsewhere */
+    TAKE_KIB,    /* a size, or a number of KiB */
     TAKE_COUNT,  /* "262,144", after blanks and '=' */
     TAKE_NUMBER, /* digits: a number below the limit (none given: below 2^31) */
     TAKE_HEX,    /* the same limit */

@@ -66,9 +66,10 @@ static bool take_real(const struct rule_part *p, struct text *t, struct rule_val
         return p->type == TAKE_REAL || (ret->real > 0 && ret->real <= 1);
     }
     double max = p->type == TAKE_GIB ? GIB_MAX : COUNT_MAX;
+    double unit = p->type == TAKE_GIB ? 0x1p30 : p->type == TAKE_KIB ? 0x1p10 : 1;
     if (ret->real < 0 || ret->real > max)
         return false;
-    ret->integer = (int64_t)(p->type == TAKE_GIB ? ret->real * 0x1p30 + 0.5 : ret->real);
+    ret->integer = (int64_t)(ret->real * unit + (unit > 1 ? 0.5 : 0));
     return true;
 }
 
@@ -88,6 +89,8 @@ static bool take_value(const struct shape_run *run, const struct rule_part *p, s
     case TAKE_HEX:
     case TAKE_BITS:
         return take_number(p, t, &ret->integer);
+    case TAKE_KIB:
+        return text_take_size(t, TEXT_SIZE_BINARY | TEXT_SIZE_NEEDS_UNIT, &ret->integer) || take_real(p, t, ret);
     case TAKE_GIB:
     case TAKE_COUNT:
     case TAKE_REAL:

@@ -73,7 +73,7 @@ static int find_type(struct text name)
 {
     static const char *const names[] = {
         [TAKE_SIZE] = "size",   [TAKE_BUFFER] = "buffer", [TAKE_BYTES] = "bytes",
-        [TAKE_GIB] = "gib",     [TAKE_COUNT] = "count",   [TAKE_NUMBER] = "number",
+        [TAKE_GIB] = "gib",     [TAKE_KIB] = "kib",       [TAKE_COUNT] = "count",   [TAKE_NUMBER] = "number",
         [TAKE_HEX] = "hex",     [TAKE_BITS] = "bits",     [TAKE_REAL] = "real",
         [TAKE_SHARE] = "share", [TAKE_YES] = "yes",       [TAKE_WORD] = "word",
         [TAKE_CODE] = "code",   [TAKE_TEXT] = "text",     [TAKE_UPTO] = "upto"};

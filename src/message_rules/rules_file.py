@@ -4,7 +4,7 @@
 import re
 import sys
 
-TYPES = "size buffer bytes gib count number hex bits real share yes word code text upto".split()
+TYPES = "size buffer bytes gib kib count number hex bits real share yes word code text upto".split()
 KEEPS = ("first", "last", "sum", "max")
 KINDS = ("oom", "fault", "hang", "error", "plain", "report")
 # The order in which the kernel classifier asks; harmless forms of a wording come first.

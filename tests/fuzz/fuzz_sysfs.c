@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/number.h"
 #include "collectors/cgroup_parse.h"
 #include "collectors/host_parse.h"
 #include "base/buf.h"
@@ -67,7 +68,7 @@ static void parse_text(const char *text)
     char value[128];
     int64_t count = 0;
     uint64_t bytes = 0;
-    (void)host_version_number(text, &count);
+    (void)number_of_version(text, &count);
     (void)host_os_release(text, "VERSION_ID", value, sizeof value);
     (void)host_cpu(text, value, sizeof value, &count);
     (void)host_meminfo(text, "MemTotal:", &bytes);

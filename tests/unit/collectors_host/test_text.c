@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/number.h"
 #include "collectors/cgroup_parse.h"
 #include "collectors/env_secret.h"
 #include "collectors/host_parse.h"
@@ -216,7 +217,7 @@ static void test_versions(void **state)
                  {"six.one", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t got = -1;
-        (void)host_version_number(cases[i].text, &got);
+        (void)number_of_version(cases[i].text, &got);
         assert_int_equal(got, cases[i].want);
     }
 }
