@@ -415,27 +415,6 @@ static void derive_kernel_abi(struct facts *facts)
         feature_missing(facts, "f.kernel_abi", &input, 1);
 }
 
-/* "6 GB carve-out" in the reporter's words about an APU. */
-static void derive_reported_carveout(struct facts *facts)
-{
-    static const char *const input = "report.gpu";
-    const char *text = NULL;
-    const char *word = feature_text(facts, input, &text) ? strstr(text, " carve") : NULL;
-    if (word != NULL) {
-        const char *at = word;
-        while (at > text && (isalpha((unsigned char)at[-1]) || at[-1] == ' '))
-            at--;
-        while (at > text && (isdigit((unsigned char)at[-1]) || at[-1] == '.'))
-            at--;
-        double gib = strtod(at, NULL);
-        if (gib > 0 && gib < 4096) {
-            feature_set(facts, "f.reported_carveout_bytes", gib * 0x1p30, &input, 1);
-            return;
-        }
-    }
-    feature_missing(facts, "f.reported_carveout_bytes", &input, 1);
-}
-
 bool feature_is_derived(const char *name)
 {
     return (strncmp(name, "f.", 2) == 0 && strncmp(name, "f.growth.", 9) != 0) ||
@@ -453,7 +432,6 @@ void features_derive(struct facts *facts, const struct computed *computed)
     derive_is_apu(facts);
     derive_windows(facts);
     derive_kernel_abi(facts);
-    derive_reported_carveout(facts);
     computed_derive(computed, facts);
     features_siblings(facts);
     features_model(facts);

@@ -411,20 +411,6 @@ static struct klog begin(struct facts *facts, const char *source, unsigned befor
         .target_pid = -1};
 }
 
-static void emit_counts(struct klog *k)
-{
-    if (k->timeouts > 0)
-        (void)facts_set_integer(k->s.facts, "kmsg.ring_timeouts", FACT_LOG, k->timeouts,
-                                k->s.source);
-    if (k->kills > 0) {
-        (void)facts_set_integer(k->s.facts, "kmsg.oom_kills", FACT_LOG, k->kills, k->s.source);
-        struct text pids = text_trim(text_of(k->kill_pids));
-        char list[sizeof k->kill_pids];
-        (void)facts_set_text(k->s.facts, "kmsg.oom_kill_pids", FACT_LOG,
-                             text_copy(pids, list, sizeof list), k->s.source);
-    }
-}
-
 bool klog_is_event(const char *fact)
 {
     return strncmp(fact, "kmsg.", 5) == 0 || strncmp(fact, "event.", 6) == 0;
@@ -491,7 +477,8 @@ void kernel_log_to_facts(struct facts *facts, const char *data, size_t len, cons
     read_log(&k, &run, all, found.incident);
     klog_fault_emit(&k);
     emit_order(&k);
-    emit_counts(&k);
+    if (k.timeouts > 0)
+        (void)facts_set_integer(facts, "kmsg.ring_timeouts", FACT_LOG, k.timeouts, k.s.source);
     if (found.incidents > 0) {
         const char *name = class_names[found.before];
         (void)facts_set_text(facts, "kmsg.earlier_bad", FACT_LOG, name, k.s.source);

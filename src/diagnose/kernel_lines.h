@@ -69,8 +69,6 @@ struct klog {
     int64_t target_pid;             /* of the run, -1 = not known */
     char device[DEVICE_NAME_SIZE];  /* device that a record names together with that process; "" =
                                      * none */
-    unsigned kills;
-    char kill_pids[256];
 };
 
 /* Note a bad event; returns its index + 1, or 0 when it changed nothing. */

@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OOM killer and the hardware (RAS, NVIDIA Xid) in the kernel log: readers in C that rules
+ * The hardware (RAS, NVIDIA Xid) in the kernel log: readers in C that rules
  * name.
  *
  * Pure; one record at a time.
  */
-#include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "diagnose/kernel_lines.h"
 #include "diagnose/rules.h"
-
-/* The kernel reports a kill twice: in the summary and in the "Killed process" record. */
-static void note_kill(struct klog *k, unsigned pid, struct text comm)
-{
-    size_t used = strlen(k->kill_pids);
-    char word[16];
-    int n = snprintf(word, sizeof word, " %u ", pid);
-    if (strstr(k->kill_pids, word) != NULL)
-        return;
-    k->kills++;
-    /* " 57630 99 ": each number has a space on both sides */
-    if (used + (size_t)n < sizeof k->kill_pids)
-        memcpy(k->kill_pids + (used > 0 ? used - 1 : 0), word, (size_t)n + 1);
-    scan_integer(&k->s, "kmsg.oom_kill_pid", pid);
-    if (comm.len > 0)
-        scan_text(&k->s, "kmsg.oom_kill_comm", comm);
-}
 
 /* "pid=1484, name=python3": some drivers print "pid='<unknown>'". */
 static void note_faulting(struct klog *k, const struct rule_takes *takes)
@@ -67,19 +48,8 @@ static void xid(struct klog *k, struct text line, const struct rule_takes *takes
 bool klog_host_read(struct klog *k, enum rule_reader reader, struct text line,
                     const struct rule_takes *takes)
 {
-    int64_t pid = rule_taken_integer(takes, "_pid", -1);
-    switch (reader) {
-    case READ_OOM_KILL:
-        if (pid >= 0)
-            note_kill(k, (unsigned)pid, rule_taken_text(takes, "_comm"));
-        break;
-    case READ_XID:
+    if (reader == READ_XID)
         xid(k, line, takes);
-        break;
-    case READ_ACA: /* bit 61 = uncorrected */
-        return ((uint64_t)rule_taken_integer(takes, "_status", 0) >> 61 & 1) == 1;
-    default:
-        break;
-    }
-    return true;
+    /* bit 61 = uncorrected */
+    return reader != READ_ACA || ((uint64_t)rule_taken_integer(takes, "_status", 0) >> 61 & 1) == 1;
 }

@@ -150,39 +150,6 @@ static bool status_of_sigkill(struct text line)
     return false;
 }
 
-/* C:\Users\user\venv\... or E:/AI/...: a drive letter at a word start */
-static bool windows_path(struct text line)
-{
-    for (struct text t = line; t.len > 2; t = text_skip(t, 1)) {
-        const char *colon = memchr(t.at + 1, ':', t.len - 1);
-        if (colon == NULL)
-            return false;
-        size_t at = (size_t)(colon - line.at);
-        t = text_skip(line, at);
-        char drive = line.at[at - 1];
-        bool slash = at + 1 < line.len && (line.at[at + 1] == '\\' || line.at[at + 1] == '/');
-        bool twice = at + 2 < line.len && line.at[at + 2] == '/';
-        bool alone = at < 2 || !is_name(line.at[at - 2]);
-        if (slash && !twice && alone && isupper((unsigned char)drive))
-            return true;
-    }
-    return false;
-}
-
-/* pytorch version: 2.5.1+rocm6.2 */
-static void rocm_build(const struct scan *s, struct text line)
-{
-    size_t at = (size_t)text_find(line, "+rocm"), begin = at; /* the rule found it */
-    while (begin > 0 && is_name(line.at[begin - 1]))
-        begin--;
-    struct text t = text_skip(line, begin);
-    size_t n = at - begin + 5;
-    while (n < t.len && is_name(t.at[n]))
-        n++;
-    if (isdigit((unsigned char)t.at[0]))
-        scan_text(s, "msg.torch_version", text_first(t, n));
-}
-
 bool runtime_read(const struct scan *s, struct runtime_state *st, enum rule_reader reader,
                   struct text line, const struct rule_takes *takes)
 {
@@ -198,14 +165,9 @@ bool runtime_read(const struct scan *s, struct runtime_state *st, enum rule_read
         break;
     case READ_STATUS_OF_SIGKILL:
         return status_of_sigkill(line);
-    case READ_WINDOWS_PATH:
-        return windows_path(line);
     case READ_PYTHON_FRAME:
         st->pin_frame = text_has(line, ", in pin_memory") || text_has(line, ", in _pin_memory");
         keep_frame(st, takes);
-        break;
-    case READ_ROCM_BUILD:
-        rocm_build(s, line);
         break;
     case READ_LADDER_STEP:
         st->after_ladder = 0;

@@ -90,8 +90,9 @@ void rule_say(const struct scan *s, unsigned line, const char *name, const struc
     case VALUE_REAL:
         scan_real(&at, name, v->real);
         break;
-    case VALUE_TEXT:
-        scan_text(&at, name, v->text);
+    case VALUE_TEXT: /* an empty one is no value */
+        if (text_trim(v->text).len > 0)
+            scan_text(&at, name, v->text);
         break;
     case VALUE_BOOLEAN:
         scan_boolean(&at, name, v->integer != 0);
@@ -119,8 +120,7 @@ static void keep(struct rules_run *run, enum rule_keep how, uint16_t fact,
 static void say_of_gpu(const struct rules_run *run, const char *name, const struct rule_value *v)
 {
     char own[SCAN_NAME_MAX];
-    bool empty = v->type == VALUE_TEXT ? text_trim(v->text).len == 0 : v->integer < 0;
-    if (run->gpu < RULE_GPUS_MAX && !empty)
+    if (run->gpu < RULE_GPUS_MAX && (v->type == VALUE_TEXT || v->integer >= 0))
         rule_say(run->s, run->s->line, scan_gpu_name(own, run->gpu, name + strlen("gpu.#.")), v);
 }
 

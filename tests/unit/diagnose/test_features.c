@@ -199,7 +199,6 @@ static const struct {
     /* The size that a reporter gives for an APU is its RAM without the carve-out. */
     {"f.ram_bytes", "137438953472", {{"report.gpu", 0, "Strix Halo 128 GB"}}},
     {"f.ram_bytes", "", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},
-    {"f.reported_carveout_bytes", "6442450944", {{"report.gpu", 0, "780M, 6 GB carve-out"}}},
     {"f.ram_bytes", "", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     {"f.reported_vram_bytes", "25769803776", {{"report.gpu", 0, "RX 7900 XTX 24 GB"}}},
     /* An engine that printed no report of its memory: by the model's header. 0.75 GiB is the
