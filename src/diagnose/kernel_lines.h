@@ -33,8 +33,8 @@ struct fault_block {
     unsigned last_line;
     unsigned event; /* index + 1 in events, 0 = none */
     uint64_t status;
-    char address[24], client[24], process[64], hub[16];
-    int64_t pid, vmid, pasid, ring, permission, walker, mapping, rw; /* -1 = not said */
+    char address[24], client[24], process[64];
+    int64_t pid, vmid, permission, walker, rw; /* -1 = not said */
 };
 
 struct klog {

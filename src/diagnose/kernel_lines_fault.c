@@ -51,11 +51,8 @@ static void open_block(struct klog *k)
                                     .last_line = k->s.line,
                                     .pid = -1,
                                     .vmid = -1,
-                                    .pasid = -1,
-                                    .ring = -1,
                                     .permission = -1,
                                     .walker = -1,
-                                    .mapping = -1,
                                     .rw = -1};
     if (k->pending_line > 0 && k->s.line - k->pending_line <= 2) {
         k->fault.line = k->pending_line;
@@ -109,23 +106,16 @@ void klog_fault_close(struct klog *k)
 static void head(struct klog *k, struct text line, const struct rule_takes *takes)
 {
     struct fault_block *f = &k->fault;
-    struct text t;
     if (f->open && (f->has_head || f->has_status))
         klog_fault_close(k);
     open_block(k);
     f->has_head = true;
-    f->ring = rule_taken_integer(takes, "_ring", -1);
     f->vmid = rule_taken_integer(takes, "_vmid", -1);
-    f->pasid = rule_taken_integer(takes, "_pasid", -1);
-    if (text_after(line, "[gfxhub", &t) || text_after(line, "[mmhub", &t)) {
-        t = (struct text){t.at - (t.at[-4] == 'm' ? 5 : 6), t.len};
-        (void)text_copy(text_until(t, "]\n "), f->hub, sizeof f->hub);
-    }
     if (text_has(line, "for process "))
         (void)take_process(line, f->process, &f->pid);
 }
 
-/* Bits: 0 more, 1-3 walker, 4-7 permission, 8 mapping, 9-17 client, 18 write (the same on gfx9 to
+/* Bits: 0 more, 1-3 walker, 4-7 permission, 8 mapping (not kept), 9-17 client, 18 write (the same on gfx9 to
  * gfx12; checked against the printed fields). */
 static void status(struct klog *k, uint64_t value)
 {
@@ -138,7 +128,6 @@ static void status(struct klog *k, uint64_t value)
         return;
     f->walker = (int64_t)(value >> 1 & 7);
     f->permission = (int64_t)(value >> 4 & 15);
-    f->mapping = (int64_t)(value >> 8 & 1);
     f->rw = (int64_t)(value >> 18 & 1);
 }
 
@@ -158,7 +147,6 @@ static bool detail(struct klog *k, const struct rule_takes *takes)
         (void)text_copy(text_trim(client->text), f->client, sizeof f->client);
     f->permission = permission >= 0 ? permission : f->permission;
     f->walker = walker >= 0 ? walker : f->walker;
-    f->mapping = rule_taken_integer(takes, "_mapping", f->mapping);
     return true;
 }
 
@@ -267,17 +255,12 @@ void klog_fault_emit(struct klog *k)
     scan_integer(&at, "kmsg.page_fault", k->faults);
     if (f->has_address)
         scan_text(&at, "kmsg.page_fault_address", text_of(f->address));
-    if (f->hub[0] != '\0')
-        scan_text(&at, "kmsg.page_fault_hub", text_of(f->hub));
     if (f->pid >= 0) {
         scan_text(&at, "kmsg.page_fault_process", text_of(f->process));
         scan_integer(&at, "kmsg.page_fault_pid", f->pid);
     }
     put_integer(&at, "kmsg.page_fault_vmid", f->vmid);
-    put_integer(&at, "kmsg.page_fault_pasid", f->pasid);
-    put_integer(&at, "kmsg.page_fault_ring", f->ring);
     put_integer(&at, "kmsg.page_fault_walker_error", f->walker);
-    put_integer(&at, "kmsg.page_fault_mapping_error", f->mapping);
     say_permission(&at, f->permission);
     if (f->rw >= 0)
         scan_boolean(&at, "kmsg.page_fault_is_write", f->rw == 1);
