@@ -101,13 +101,19 @@ static enum quantity_role role_of_name(const char *word, size_t len)
     bool of_pieces = is_compound && role_of(word, len) == QUANTITY_LARGEST;
     if (of_pieces) /* "largest_free_block" is a free piece, "largest_alloc_size" is not */
         return memmem(word, len, "free", 4) != NULL ? QUANTITY_LARGEST : QUANTITY_NONE;
+    if (is_compound && role_of(word, len) == QUANTITY_PEAK)
+        return QUANTITY_PEAK; /* "peak_bytes_in_use" */
     enum quantity_role role = is_compound ? QUANTITY_NONE : role_of(word, len);
     for (size_t i = len; i > 0 && role == QUANTITY_NONE; i--)
         if (word[i - 1] == '_')
             role = role_of(word + i, len - i);
     role = role == QUANTITY_NONE && is_compound ? role_of(word, len) : role;
+    if (role == QUANTITY_ALLOCATED && is_compound && memmem(word, len, "pool", 4) != NULL)
+        role = QUANTITY_RESERVED; /* "pool_held_MiB" */
     if (role == QUANTITY_NONE && is_compound) /* "alloc_mb" */
         role = role_of(word, (size_t)((const char *)memchr(word, '_', len) - word));
+    if (role == QUANTITY_LIMIT && len > 4 && strncasecmp(word, "max_", 4) == 0)
+        role = QUANTITY_PEAK;
     return role;
 }
 
@@ -387,6 +393,8 @@ size_t quantity_line(struct text line, struct quantity out[QUANTITIES_MAX])
         const char *reach = begin - previous > REACH_BYTES ? begin - REACH_BYTES : previous;
         if (count > 0 && out[count - 1].unit == UNIT_NONE)
             reach = behind_counted(reach, begin);
+        const char *clause = memrchr(reach, ';', (size_t)(begin - reach));
+        reach = clause != NULL ? clause : reach;
         enum quantity_role before = role_before((struct span){reach, begin}, &direct);
         enum quantity_role behind = role_behind((struct span){rest.at, line.at + line.len});
         q->role = direct || behind == QUANTITY_NONE ? before : behind;
@@ -538,6 +546,21 @@ bool quantity_read_header(struct text line, struct quantity_header *ret)
     return false;
 }
 
+/* "10 904": blanks between the groups of a number, in a cell that may hold blanks. */
+static bool take_cell(struct text *cell, double *ret)
+{
+    struct text t = *cell;
+    uint64_t value = 0;
+    if (text_take_u64(&t, &value) && cell->len - t.len <= 3 && is_group(t)) {
+        for (; is_group(t); t = text_skip(t, 4))
+            value = value * 1000 + (uint64_t)strtoul((char[]){t.at[1], t.at[2], t.at[3], 0}, NULL, 10);
+        *ret = (double)value;
+        *cell = t;
+        return true;
+    }
+    return take_number(cell, ret);
+}
+
 static size_t read_cells(struct text line, const struct quantity_header *header, char separator,
                          struct quantity out[QUANTITIES_MAX], size_t column[QUANTITIES_MAX], bool *lacks)
 {
@@ -554,7 +577,7 @@ static size_t read_cells(struct text line, const struct quantity_header *header,
             continue;
         struct text number = cell;
         double value = 0;
-        if (!take_number(&number, &value) || (number.len > 0 && number.at[0] != '%')) {
+        if (!take_cell(&number, &value) || (number.len > 0 && number.at[0] != '%')) {
             empty |= cell.len > 0 && !text_has_digit(cell) && header->unit[c] == UNIT_BYTES;
             continue;
         }
