@@ -13,7 +13,7 @@
 #include "diagnose/vocabulary.h"
 #include "diagnose/wording_table.h"
 
-#define WORDS_MAX 12288
+#define WORDS_MAX 16384
 #define LETTERS_MAX 24u
 #define REPORT_MAX 65536u /* bytes; a longer text is a log, and logs were not learned */
 #define TEXTS_MAX 8

@@ -28,7 +28,7 @@ def main(name, weight_unit, table, out):
     bias = next(row for row in rows if row[0] == "")
     rows = [row for row in rows if row[0] != ""]
     assert all(a[0] < b[0] for a, b in zip(rows, rows[1:])), "the words are not sorted"
-    assert len(rows) <= 12288, "more than WORDS_MAX of wording.c"
+    assert len(rows) <= 16384, "more than WORDS_MAX of wording.c"
     assert len(head) - 2 <= 20, "more than WORDING_COLUMNS_MAX"
     assert max(len(row[0]) for row in rows) < WORD_MAX
     with open(out, "w", encoding="utf-8") as file:

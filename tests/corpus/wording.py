@@ -41,7 +41,7 @@ class Kind:
 
 CAUSE = Kind(("capacity", "fragmentation", "leak", "sdma", "gtt-limit", "held-by-other", "host-oom", "page-fault", "gpu-hang", "hw-ras",
               "arch-mismatch", "no-device", "resource-limit", "collective", "version-mismatch", "app-bug", "unknown"),
-             sets_min=3, words_kept=9700, weight_min=1.0, weight_unit=1, freedom=30)
+             sets_min=3, words_kept=13000, weight_min=0.7, weight_unit=1, freedom=30)
 FRAME = Kind(("own", "told"), sets_min=2, words_kept=3000, weight_min=0.0, weight_unit=0.1, freedom=50)
 REPORTS_MIN = 3  # with the word
 PAIR_RARITY = 0.7  # a pair says again what its words say
