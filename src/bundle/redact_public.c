@@ -77,8 +77,9 @@ int redactor_learn_maps(struct redactor *r, const char *maps, size_t len)
 
 bool redact_is_public_symbol(const struct redactor *r, const struct redact_text *t, size_t at)
 {
-    size_t end = redact_line_end(t, at);
-    end = end - at > SYMBOL_MAX ? at + SYMBOL_MAX : end;
+    /* Asked for each find: the rest of a long line must not be read each time. */
+    const struct redact_text near = {t->p, t->len - at > SYMBOL_MAX ? at + SYMBOL_MAX : t->len};
+    size_t end = redact_line_end(&near, at);
     size_t i = at;
     while (r->library_count > 0 && i < end && t->p[i] != '+' && !redact_is_one_of(t->p[i], " \t\r/\"'=`"))
         i++;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "bundle/redact.h"
+#include "bundle/redact_internal.h"
 #include "redact_help.h"
 
 #pragma GCC diagnostic ignored "-Wformat-nonliteral" /* the forms of a list */
@@ -326,6 +328,22 @@ static void test_public_symbols(void **state)
     assert_non_null(strstr(out, "#7 <project"));
     assert_non_null(strstr(out, "#8 <project"));
     assert_null(strstr(out, "\nsanderling_step"));
+    redactor_free(r);
+}
+
+/* It is asked for each find: if it read the rest of the line, a long line of finds would take the square of its length. */
+static void test_a_public_symbol_is_looked_for_nearby(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct redactor *r = redactor_new();
+    char *text = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(text, MAP_FAILED);
+    memset(text, 'a', 2 * page);
+    assert_int_equal(mprotect(text + page, page, PROT_NONE), 0); /* a look further on ends the test */
+    const struct redact_text t = {text, 2 * page};
+    assert_false(redact_is_public_symbol(r, &t, 0));
+    (void)munmap(text, 2 * page);
     redactor_free(r);
 }
 
@@ -892,6 +910,7 @@ int main(void)
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_json_keys),
         cmocka_unit_test(test_public_symbols),
+        cmocka_unit_test(test_a_public_symbol_is_looked_for_nearby),
         cmocka_unit_test(test_json_of_names_and_values),
         cmocka_unit_test(test_lines_of_json_stay_json),
         cmocka_unit_test(test_json_of_many_members),
