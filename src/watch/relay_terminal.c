@@ -62,16 +62,17 @@ static int open_down(void)
     return fd;
 }
 
+/* Without O_CLOEXEC: fcntl(F_GETFL) would show it to the target. No thread of ours forks in between. */
 static int open_slave(int master)
 {
     int fd = -1;
 #ifdef TIOCGPTPEER
-    fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC); /* Linux 4.13 */
+    fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY); /* Linux 4.13 */
 #endif
     char name[64];
     if (fd < 0 && ptsname_r(master, name, sizeof name) == 0)
-        fd = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+        fd = open(name, O_RDWR | O_NOCTTY);
+    return fd < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ? -errno : fd;
 }
 
 static int open_pty(struct relay *relay)

@@ -133,6 +133,9 @@ static int look(char **argv)
                   isatty(2), ws.ws_row, ws.ws_col, (fcntl(1, F_GETFL) & O_NONBLOCK) != 0,
                   (fcntl(2, F_GETFL) & O_NONBLOCK) != 0, fileno(f));
     (void)fflush(f);
+    /* No terminal of a shell has it: it would tell the target that the terminal was opened by us. */
+    if (isatty(2) && (fcntl(2, F_GETFL) & O_CLOEXEC) != 0)
+        (void)fprintf(f, "leaked=O_CLOEXEC\n");
     for (int fd = 3; fd < 256; fd++) { /* none of our descriptors may be open in the target */
         if (fd != fileno(f) && fcntl(fd, F_GETFD) >= 0)
             (void)fprintf(f, "leaked=%d\n", fd);
