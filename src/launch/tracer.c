@@ -79,6 +79,7 @@ static void install_handlers(bool keep_orphan)
     (void)sigaddset(&ours, SIGALRM);
     (void)sigaddset(&ours, SIGUSR1);
     (void)sigaddset(&ours, SIGUSR2);
+    (void)sigaddset(&ours, SIGCHLD); /* ignored: blocked, it would wait for ever, in the user's RLIMIT_SIGPENDING */
     (void)sigprocmask(SIG_UNBLOCK, &ours, NULL);
     if (!keep_orphan) {
         (void)prctl(PR_SET_PDEATHSIG, SIGUSR1);

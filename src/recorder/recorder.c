@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -346,6 +347,17 @@ static int wait_ms(struct recorder *r)
     return quiet ? FLUSH_QUIET_MS : FLUSH_PERIOD_MS;
 }
 
+/* Of children that asked a file system. All signals are blocked, and one that waits counts among those that the user may
+ * queue (RLIMIT_SIGPENDING). Unblocked it would stop us, as the supervisor traces us. */
+static void drop_child_signal(void)
+{
+    const struct timespec now = {0};
+    sigset_t child;
+    (void)sigemptyset(&child);
+    (void)sigaddset(&child, SIGCHLD);
+    (void)sigtimedwait(&child, NULL, &now);
+}
+
 _Noreturn void recorder_run(struct shared *shared, const struct recorder_options *options)
 {
     struct recorder *r = room_for(sizeof *r);
@@ -381,5 +393,6 @@ _Noreturn void recorder_run(struct shared *shared, const struct recorder_options
             (age_ns >= RECORDER_QUIET_MS * NS_PER_MS || shared->impacts_used > 0))
             make_run_dir(r);
         flush(r, false);
+        drop_child_signal();
     }
 }

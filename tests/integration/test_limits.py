@@ -121,6 +121,19 @@ class Limits(support.Case):
             os.unlink(bundle.path)
             (os.unlink if os.path.isfile(state) else shutil.rmtree)(state)
 
+    def test_no_signal_waits_in_our_processes(self):
+        """It would count among those that the user may queue (RLIMIT_SIGPENDING)."""
+        state = self.environ["ROCMCRASH_STATE_DIR"]
+        script = f"while ! ls {state}/runs/*/run.json >/dev/null 2>&1; do sleep 0.05; done; echo ready; read x"
+        process = self.start("/bin/sh", "-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for name in ("tracer", "recorder", "relay", "sampler"):
+            status = f"/proc/{self.helper(process.pid, name)}/status"
+            support.wait_for(lambda s=status: "ShdPnd:\t0000000000000000" in support.read(s),
+                             f"the {name} to take its signals")
+        process.communicate(b"\n", timeout=support.PATIENCE_S)
+        self.assertEqual(process.returncode, 0)
+
     FOLDERS = r"""
 import glob, os, time
 state = os.environ["ROCMCRASH_STATE_DIR"]
