@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/own_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -111,14 +112,9 @@ const char *own_path_distrust(const char *path, const struct stat *st)
     return NULL;
 }
 
-int own_folder_open(const char *parent, const char *name, mode_t closed, int *ret_fd,
-                    struct rc_err *err)
+static int open_existing(int parent_fd, const char *parent, const char *name, mode_t closed, int *ret_fd,
+                         struct rc_err *err)
 {
-    RC_AUTO_CLOSE int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent_fd < 0)
-        return rc_err_errno(err, -errno, "cannot open '%s'", parent);
-    if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
-        return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
     RC_AUTO_CLOSE int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return rc_err_errno(err, -errno, "cannot use '%s/%s'", parent, name);
@@ -131,4 +127,32 @@ int own_folder_open(const char *parent, const char *name, mode_t closed, int *re
         return rc_err_set(err, -EPERM, "'%s/%s' is open to other users", parent, name);
     *ret_fd = rc_take_fd(&fd);
     return 0;
+}
+
+int own_folder_open(const char *parent, const char *name, mode_t closed, int *ret_fd,
+                    struct rc_err *err)
+{
+    RC_AUTO_CLOSE int parent_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent_fd < 0)
+        return rc_err_errno(err, -errno, "cannot open '%s'", parent);
+    if (mkdirat(parent_fd, name, 0700) != 0 && errno != EEXIST)
+        return rc_err_errno(err, -errno, "cannot make '%s/%s'", parent, name);
+    return open_existing(parent_fd, parent, name, closed, ret_fd, err);
+}
+
+int own_folder_find(const char *parent, const char *prefix, mode_t closed, char *name, size_t size)
+{
+    RC_AUTO_CLOSEDIR DIR *dir = opendir(parent);
+    if (dir == NULL)
+        return -errno;
+    name[0] = '\0';
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        RC_AUTO_CLOSE int fd = -1;
+        bool later = name[0] != '\0' && strcmp(entry->d_name, name) >= 0;
+        if (later || strncmp(entry->d_name, prefix, strlen(prefix)) != 0 || strlen(entry->d_name) >= size)
+            continue;
+        if (open_existing(dirfd(dir), parent, entry->d_name, closed, &fd, NULL) == 0)
+            (void)snprintf(name, size, "%s", entry->d_name);
+    }
+    return name[0] != '\0' ? 0 : -ENOENT;
 }

@@ -32,5 +32,7 @@ const char *own_path_distrust(const char *path, const struct stat *st);
  * 0 or -errno with *err; -EPERM: somebody else owns it, or it is open to others. */
 int own_folder_open(const char *parent, const char *name, mode_t closed, int *ret_fd,
                     struct rc_err *err);
+/* The first folder in `parent`, by name, that begins with `prefix` and that own_folder_open() would open. -ENOENT: none. */
+int own_folder_find(const char *parent, const char *prefix, mode_t closed, char *name, size_t size);
 
 #endif

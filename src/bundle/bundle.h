@@ -70,7 +70,8 @@ void bundle_name(char *out, size_t size, const struct bundle_title *title);
  * Archives stage_dir (regular files and folders only) as <output_dir>/<name>.tar.gz, where every
  * entry lies below "<name>/". If output_dir cannot be written, tries the fallback folders in turn
  * ($ROCMCRASH_STATE_DIR/bundles, $XDG_STATE_HOME/rocmcrash/bundles or that below the home,
- * /tmp/rocmcrash-<uid>, /dev/shm/rocmcrash-<uid>). ret_path gets the final path. 0 or -errno with
+ * /tmp/rocmcrash-<uid>, /dev/shm/rocmcrash-<uid>; in /tmp and /dev/shm, where that name is not ours, the
+ * same with -<random>). ret_path gets the final path. 0 or -errno with
  * *err. *ret_elsewhere is true if the bundle is not in output_dir; *err then says why. If the name
  * is taken, it gets "-2", "-3" ... (also as top folder): nothing is overwritten.
  *
@@ -80,6 +81,9 @@ void bundle_name(char *out, size_t size, const struct bundle_title *title);
  */
 int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,
                  size_t ret_size, bool *ret_elsewhere, struct rc_err *err);
+
+/* The folder in /tmp with a random name that bundle_write() made for a user who has no folder of his own. -ENOENT: none. */
+int bundle_shared_folder(char *out, size_t size);
 
 /* --- reading: every bundle may be hostile --- */
 

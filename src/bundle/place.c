@@ -122,7 +122,25 @@ static int open_state_dir(const char *path, int *ret_fd, struct rc_err *err)
     return own_folder_open(parent, slash + 1, S_IWGRP | S_IWOTH, ret_fd, err);
 }
 
-/* Opens /tmp/rocmcrash-<uid>, or a fresh folder if that one belongs to somebody else. Path in
+#define CLOSED (S_IRWXG | S_IRWXO) /* in a folder that all users share */
+
+/* Any user can take the name rocmcrash-UID. Then one of random name serves, always the same. */
+static int find_random(const char *tmp, const char *name, char *out, size_t size)
+{
+    char prefix[48], found[48];
+    (void)snprintf(prefix, sizeof prefix, "%s-", name);
+    int r = own_folder_find(tmp, prefix, CLOSED, found, sizeof found);
+    int n = r == 0 ? snprintf(out, size, "%s/%s", tmp, found) : 0;
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : r;
+}
+
+static int make_random(const char *tmp, const char *name, char *out, size_t size)
+{
+    int n = snprintf(out, size, "%s/%s-XXXXXX", tmp, name);
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : mkdtemp(out) != NULL ? 0 : -errno;
+}
+
+/* Opens /tmp/rocmcrash-<uid>, or another folder if that one belongs to somebody else. Path in
  * `out`. */
 static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, struct rc_err *err)
 {
@@ -131,13 +149,12 @@ static int open_tmp_dir(const char *tmp, char *out, size_t size, int *ret_fd, st
     int n = snprintf(out, size, "%s/%s", tmp, name);
     if (n < 0 || (size_t)n >= size)
         return rc_err_set(err, -ENAMETOOLONG, "'%s' is too long", tmp);
-    int r = own_folder_open(tmp, name, S_IRWXG | S_IRWXO, ret_fd, err);
+    int r = own_folder_open(tmp, name, CLOSED, ret_fd, err);
     if (r != -EPERM && r != -ELOOP && r != -ENOTDIR && r != -EACCES)
         return r;
-    n = snprintf(out, size, "%s/%s-XXXXXX", tmp, name);
-    if (n < 0 || (size_t)n >= size || mkdtemp(out) == NULL)
+    if (find_random(tmp, name, out, size) < 0 && make_random(tmp, name, out, size) < 0)
         return r; /* the first error says more */
-    return own_folder_open(tmp, out + strlen(tmp) + 1, S_IRWXG | S_IRWXO, ret_fd, err);
+    return own_folder_open(tmp, out + strlen(tmp) + 1, CLOSED, ret_fd, err);
 }
 
 /* The bundle to be placed, and the folders that may take it. */
@@ -273,6 +290,18 @@ static void user_folder(char *out, size_t size)
         n = snprintf(out, size, "%s/.local/state/rocmcrash/bundles", home);
     if (n < 0 || (size_t)n >= size)
         out[0] = '\0';
+}
+
+int bundle_shared_folder(char *out, size_t size)
+{
+    char user[FS_PATH_MAX];
+    char name[40];
+    const char *state = getenv("ROCMCRASH_STATE_DIR");
+    user_folder(user, sizeof user);
+    if (user[0] != '\0' || (state != NULL && state[0] != '\0'))
+        return -ENOENT;
+    (void)snprintf(name, sizeof name, "rocmcrash-%lu", (unsigned long)geteuid());
+    return find_random("/tmp", name, out, size);
 }
 
 int bundle_write(const char *stage_dir, const char *name, const char *output_dir, char *ret_path,

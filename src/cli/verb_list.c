@@ -185,10 +185,10 @@ static void on_unfinished(void *context, const char *run_dir)
     prune_add(&line->found, run_dir, row.bytes, row.made_s, PRUNE_RUN);
 }
 
-static bool is_current(const char *folder)
+static bool is_same(const char *folder, const char *other)
 {
-    struct stat here, there;
-    return stat(".", &here) == 0 && stat(folder, &there) == 0 && here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+    struct stat a, b;
+    return stat(folder, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /* The folders that take bundles when the wanted one takes none: "bundles" beside the runs; /tmp/rocmcrash-UID has no "bundles". */
@@ -198,9 +198,17 @@ static void list_fallback(struct list_line *line, const char *runs)
     for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
         char folder[FS_PATH_MAX + 32];
         (void)snprintf(folder, sizeof folder, "%.*s%s", (int)(strrchr(runs, '/') - runs), runs, tails[i]);
-        if (!is_current(folder))
+        if (!is_same(".", folder))
             (void)list_folder(line, folder);
     }
+}
+
+/* Where somebody has taken our name in /tmp, runs and bundles lie in different folders. */
+static void list_shared(struct list_line *line)
+{
+    char folder[FS_PATH_MAX];
+    if (bundle_shared_folder(folder, sizeof folder) == 0 && !is_same(".", folder))
+        (void)list_folder(line, folder);
 }
 
 static int list_own_folders(struct list_line *line, struct rc_err *err)
@@ -208,6 +216,7 @@ static int list_own_folders(struct list_line *line, struct rc_err *err)
     char base[FS_PATH_MAX];
     if (rundir_base(base, sizeof base, err) == 0)
         list_fallback(line, base);
+    list_shared(line);
     if (line->class_name != NULL) /* an unfinished run has no verdict */
         return 0;
     size_t before = line->rows;

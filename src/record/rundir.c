@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "record/rundir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -92,22 +91,13 @@ static const struct place {
 static int find_random(const char *shared, char *out, size_t size)
 {
     char prefix[48];
-    int len = snprintf(prefix, sizeof prefix, ".rocmcrash-%lu.", (unsigned long)geteuid());
-    RC_AUTO_CLOSEDIR DIR *dir = opendir(shared);
-    if (dir == NULL)
-        return -errno;
-    char best[256] = ""; /* a name of a directory entry, with its NUL */
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char path[FS_PATH_MAX];
-        if (strncmp(entry->d_name, prefix, (size_t)len) != 0 ||
-            (best[0] != '\0' && strcmp(entry->d_name, best) >= 0))
-            continue;
-        if (join(path, sizeof path, shared, entry->d_name, NULL) == 0 &&
-            check_private(path, NULL) == 0)
-            (void)snprintf(best, sizeof best, "%s", entry->d_name);
-    }
-    int n = snprintf(out, size, "%s/%s/runs", shared, best);
-    return best[0] == '\0' ? -EINVAL : n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+    char name[256]; /* of a directory entry, with its NUL */
+    (void)snprintf(prefix, sizeof prefix, ".rocmcrash-%lu.", (unsigned long)geteuid());
+    int r = own_folder_find(shared, prefix, S_IWGRP | S_IWOTH, name, sizeof name);
+    if (r < 0)
+        return r == -ENOENT ? -EINVAL : r;
+    int n = snprintf(out, size, "%s/%s/runs", shared, name);
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
 static int make_random(const char *shared, char *out, size_t size, struct rc_err *err)

@@ -3,6 +3,7 @@
 reads our arguments."""
 
 import glob
+import json
 import os
 import shutil
 import subprocess
@@ -82,6 +83,18 @@ class Neighbours(support.Case):
             env=self.without_state(), capture_output=True, text=True, timeout=60, check=False)
         self.assertNotIn("kept in", done.stderr)
         self.assertEqual(len(glob.glob(out + "/*.tar.gz")), 1, done.stderr)
+
+    def test_bundles_beside_taken_names_are_listed(self):
+        """They lie in one folder of random name, which `list` knows."""
+        self.mount_namespace()
+        source = tempfile_outside_tmp(self, "program")
+        shutil.copytree(os.path.dirname(support.ROCMCRASH), os.path.join(source, "bin"))
+        script = TAKEN.replace('"$@"', 'cd /proc; for i in 1 2; do "$1" -- /bin/sh -c "kill -ABRT \\$\\$" || :; done; "$1" list --json')
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", os.path.join(source, "bin", "rocmcrash")],
+                              env=self.without_state(), capture_output=True, text=True, timeout=60, check=False)
+        rows = [json.loads(line)["path"] for line in done.stdout.splitlines()]
+        self.assertEqual(len(rows), 2, done.stdout + done.stderr)
+        self.assertEqual(len({os.path.dirname(path) for path in rows}), 1, rows)
 
     def test_a_program_that_lays_pipes_and_links_for_our_files(self):
         script = self.write("lays.py", LAYS)

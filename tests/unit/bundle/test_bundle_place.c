@@ -128,6 +128,40 @@ static void test_hostile_tmp(void **state)
     }
 }
 
+/* The name is taken: all bundles go to one folder of random name, which somebody else may have tried to guess. */
+static void test_hostile_tmp_twice(void **state)
+{
+    (void)state;
+    make_stage(scratch("stage-place"));
+    char tmp[600], own[700], first[700] = "", second[700] = "", trap[600];
+    (void)snprintf(trap, sizeof trap, "%s", scratch("trap-twice"));
+    (void)snprintf(tmp, sizeof tmp, "%s", scratch("hostile-twice"));
+    (void)snprintf(own, sizeof own, "%s/rocmcrash-%u", tmp, (unsigned)geteuid());
+    size_t n = strlen(own);
+    assert_int_equal(mkdir(trap, 0700), 0);
+    assert_int_equal(mkdir(tmp, 01777), 0);
+    assert_int_equal(symlink(trap, own), 0);
+    (void)snprintf(own + n, sizeof own - n, "-000000");
+    assert_int_equal(symlink(trap, own), 0);
+    (void)snprintf(own + n, sizeof own - n, "-000001"); /* open to others */
+    assert_int_equal(mkdir(own, 0700), 0);
+    assert_int_equal(chmod(own, 0770), 0);
+    (void)snprintf(own + n, sizeof own - n, "-000002"); /* another user's, whoever we are */
+    assert_int_equal(mkdir(own, 0700), 0);
+    if (chown(own, geteuid() + 1, getegid() + 1) != 0)
+        assert_int_equal(rmdir(own), 0);
+    struct place_folders only_tmp = {"", "", tmp};
+    bool elsewhere = false;
+    assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", &only_tmp, first, sizeof first, &elsewhere, NULL), 0);
+    assert_int_equal(place_with_fallbacks(scratch("stage-place"), "p", &only_tmp, second, sizeof second, &elsewhere, NULL), 0);
+    assert_int_equal(count_files(trap), 0);
+    *strrchr(first, '/') = '\0';
+    *strrchr(second, '/') = '\0';
+    assert_string_equal(first, second);
+    assert_int_equal(count_files(first), 2);
+    assert_false(strncmp(first + n, "-00000", 6) == 0);
+}
+
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -238,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_hostile_tmp),
+        cmocka_unit_test(test_hostile_tmp_twice),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_not_root),
