@@ -203,7 +203,7 @@ static void list_fallback(struct list_line *line, const char *runs)
     }
 }
 
-/* Where somebody has taken our name in /tmp, runs and bundles lie in different folders. */
+/* If somebody has taken our name in /tmp, runs and bundles lie in different folders. */
 static void list_shared(struct list_line *line)
 {
     char folder[FS_PATH_MAX];

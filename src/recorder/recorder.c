@@ -347,8 +347,8 @@ static int wait_ms(struct recorder *r)
     return quiet ? FLUSH_QUIET_MS : FLUSH_PERIOD_MS;
 }
 
-/* Of children that asked a file system. All signals are blocked, and one that waits counts among those that the user may
- * queue (RLIMIT_SIGPENDING). Unblocked it would stop us, as the supervisor traces us. */
+/* The SIGCHLD of a child that asked a file system. All signals are blocked, and one that waits counts among those that the
+ * user may queue (RLIMIT_SIGPENDING). Unblocked it would stop us, as the supervisor traces us. */
 static void drop_child_signal(void)
 {
     const struct timespec now = {0};
