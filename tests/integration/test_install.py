@@ -2,6 +2,7 @@
 """The installed programs find all of their parts: in a plain folder, in one with a blank and a colon, in one whose
 files are symbolic links into a store, and in a build tree away from its checkout."""
 
+import glob
 import os
 import re
 import shutil
@@ -51,6 +52,28 @@ class Installed(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.environ = {name: value for name, value in os.environ.items()
                         if name not in ("ROCMCRASH_TEMPLATES", "LD_PRELOAD")}
+
+    def package_script(self, name, *arguments):
+        path = os.path.join(support.SOURCE, "src", "packaging", name)
+        subprocess.run(["/bin/sh", path, *arguments], env={**self.environ, "DPKG_ROOT": self.folder}, check=True)
+
+    def test_packages_compile_the_hook(self):
+        """An ordinary user's Python cannot keep what it compiles in root's folder."""
+        pythons = [path for path in glob.glob("/usr/bin/python3.*") if re.search(r"/python3\.[0-9]+$", path)]
+        if not pythons or not support.SOURCE:
+            self.skipTest("no Python in /usr/bin, or no source folder")
+        install(os.path.join(self.folder, "usr"))
+        folder = os.path.join(self.folder, "usr", "share", "rocmcrash", "python")
+        code = "import glob, importlib.util, sys; print(*map(importlib.util.cache_from_source, glob.glob(sys.argv[1] + '/*.py')))"
+        self.package_script("postinstall.sh", "configure")
+        for python in pythons:
+            compiled = subprocess.run([python, "-I", "-c", code, folder], capture_output=True, text=True, check=True).stdout.split()
+            self.assertGreater(len(compiled), 1)
+            self.assertEqual([path for path in compiled if not os.path.exists(path)], [])
+        self.package_script("preremove.sh", "1")  # rpm, after the new package's script
+        self.assertTrue(os.path.exists(compiled[0]))
+        self.package_script("preremove.sh", "remove")
+        self.assertFalse(os.path.exists(os.path.dirname(compiled[0])))
 
     def plain(self):
         """A usual installation; the libraries are not executable, as Debian's CMake installs them."""
