@@ -532,6 +532,41 @@ static void test_values_are_known_in_other_spellings(void **state)
     }
 }
 
+/* Between the name of a secret and its sign stands which one it is: as text, in JSON and in HTML. */
+static void test_qualified_names(void **state)
+{
+    (void)state;
+    static const char hex[] = "8f7e6d5c4b3a29180f1e2d3c4b5a69788f7e6d5c4b3a29180f1e2d3c4b5a6978";
+    static const char *const forms[] = {
+        "master key (hex) = %s",       "encryption key (AES-256): %s",   "decryption key (32 bytes): %s", "key [hex]: %s",
+        "token (staging): %s",         "token (\"prod\"): %s",           "password (old): %s",            "Secret (optional)? %s",
+        "{\"a\":\"key (\\\"x\\\"): %s\"}", "api key (&quot;prod&quot;): %s", "token&lt;prod&gt;: %s",         "token\\u003cprod\\u003e: %s",
+        "token<prod>: %s",             "token{prod}=%s",                 "token, prod: %s",               "token #2: %s",
+        "token 2/3: %s",               "pass (again)> %s",
+    };
+    static const char *const facts[] = {
+        "tokens (prompt): 512",           "key (shape): torch.float16",    "token (id 128001): </s>",
+        "password (required): yes",       "secret (optional)?",            "keys [0]: model.layers.0.weight",
+        "Unexpected key(s): model.bias",  "missing key (model.lm_head): torch.Size",
+        "cache key (sha256): 8f7e6d5c4b3a29180f1e2d3c4b5a69788f7e6d5c4b3a29180f1e2d3c4b5a6978",
+    };
+    char text[200];
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct redactor *r = redactor_new();
+        snprintf(text, sizeof text, forms[i], hex);
+        RC_AUTO_FREE char *out = redacted(r, text);
+        if (strstr(out, "8f7e") != NULL)
+            fail_msg("%s", out);
+        redactor_free(r);
+    }
+    struct redactor *r = redactor_new();
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
+        RC_AUTO_FREE char *out = redacted(r, facts[i]);
+        assert_string_equal(out, facts[i]);
+    }
+    redactor_free(r);
+}
+
 /* A secret that a text announces is known in other spellings, too. */
 static void test_found_secrets_are_known_in_json(void **state)
 {
@@ -900,7 +935,7 @@ int main(void)
         cmocka_unit_test(test_examples), cmocka_unit_test(test_json_hides_secrets_whole), cmocka_unit_test(test_arguments_as_a_whole),
         cmocka_unit_test(test_scripts_in_arguments), cmocka_unit_test(test_arguments_beside_others), cmocka_unit_test(test_values_are_learned_whole), cmocka_unit_test(test_values_are_known_in_other_spellings), cmocka_unit_test(test_found_secrets_are_known_in_json), cmocka_unit_test(test_forms_of_words), cmocka_unit_test(test_frames_of_public_libraries),
         cmocka_unit_test(test_projects_below_an_unusual_home),
-        cmocka_unit_test(test_facts_stay),
+        cmocka_unit_test(test_facts_stay), cmocka_unit_test(test_qualified_names),
         cmocka_unit_test(test_characters_that_nobody_sees),
         cmocka_unit_test(test_names_that_are_words),
         cmocka_unit_test(test_parts_of_a_program),
