@@ -542,7 +542,7 @@ static void test_qualified_names(void **state)
         "token (staging): %s",         "token (\"prod\"): %s",           "password (old): %s",            "Secret (optional)? %s",
         "{\"a\":\"key (\\\"x\\\"): %s\"}", "api key (&quot;prod&quot;): %s", "token&lt;prod&gt;: %s",         "token\\u003cprod\\u003e: %s",
         "token<prod>: %s",             "token{prod}=%s",                 "token, prod: %s",               "token #2: %s",
-        "token 2/3: %s",               "pass (again)> %s",
+        "token 2/3: %s",               "&quot;pwd (old)&quot;: &quot;%s&quot;",
     };
     static const char *const facts[] = {
         "tokens (prompt): 512",           "key (shape): torch.float16",    "token (id 128001): </s>",
