@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/utf8.h"
@@ -69,11 +70,18 @@ static int put_form(FILE *to, unsigned columns, const char *form, va_list argume
     return putc('\n', to) != EOF && !ferror(to) ? 0 : -EIO;
 }
 
+/* A stream of say_in_time() has no descriptor: those are only of processes that print where their stderr is. */
+static unsigned columns_of(FILE *to)
+{
+    int fd = fileno(to);
+    return wrap_columns(fd >= 0 ? fd : STDERR_FILENO);
+}
+
 int say_line(FILE *to, const char *form, ...)
 {
     va_list arguments;
     va_start(arguments, form);
-    int r = put_form(to, wrap_columns(fileno(to)), form, arguments);
+    int r = put_form(to, columns_of(to), form, arguments);
     va_end(arguments);
     return r;
 }
@@ -90,7 +98,7 @@ int say_whole(FILE *to, const char *form, ...)
 int say_text(FILE *to, const char *text)
 {
     struct buf lines = BUF_INIT;
-    wrap_lines(&lines, text, wrap_columns(fileno(to)));
+    wrap_lines(&lines, text, columns_of(to));
     bool ok = !buf_failed(&lines) && fwrite(buf_str(&lines), 1, lines.len, to) == lines.len;
     buf_release(&lines);
     return ok ? 0 : -EIO;

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/loader_variables.h"
 #include "base/say.h"
+#include "base/say_in_time.h"
 #include "bundle/bundle.h"
 #include "cli/memory_watch.h"
 #include "cli/trace_split.h"
@@ -22,6 +23,7 @@
 
 #define STACK_BYTES ((size_t)1 << 20)
 #define VERBS_OF_A_RUN 3
+#define WAIT_FOR_ROOM_MS 5000 /* of the terminal; the verdict is in the bundle, too */
 
 static const struct {
     const char *name;
@@ -119,6 +121,10 @@ int main(int argc, char *argv[])
     child_signal_was_ignored = signal(SIGCHLD, SIG_DFL) == SIG_IGN;
     loader_variables_put_back();
     memory_watch_start();
+    if (is_of_a_run(argc, argv)) {
+        say_in_time(&stdout, WAIT_FOR_ROOM_MS);
+        say_in_time(&stderr, WAIT_FOR_ROOM_MS);
+    }
     if (!run_on_own_stack(&call))
         (void)run_verb(&call);
     if (!is_of_a_run(argc, argv) && say_end() < 0 && call.status < VERB_EXIT_FAILED)

@@ -2,6 +2,7 @@
 #include "cli/patience.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +17,9 @@ static void print_notice(int signo)
 {
     (void)signo;
     int saved = errno;
-    (void)!write(STDOUT_FILENO, what, strlen(what));
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (poll(&out, 1, 0) == 1) /* a terminal may be stopped */
+        (void)!write(STDOUT_FILENO, what, strlen(what));
     errno = saved;
 }
 

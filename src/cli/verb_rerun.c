@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,8 +115,12 @@ static int run_command(const struct rerun *r, int *ret_status)
     void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
     void (*quit)(int) = signal(SIGQUIT, SIG_IGN);
     again_adopt_orphans();
+    pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent)
+            _exit(125);
         (void)signal(SIGINT, interrupt);
         (void)signal(SIGQUIT, quit);
         verb_put_back_child_signal();

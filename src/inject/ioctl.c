@@ -383,7 +383,8 @@ static int pass_terminal(int fd, unsigned long request, void *arg)
     int r = call_next(fd, request, arg);
     if (r == 0 && terminal_gets_modes(request))
         terminal_got(fd, arg);
-    if (r == 0 && request == TIOCSWINSZ && terminal_is_pty(fd))
+    /* The size of the real one is asked, too: the kernel's SIGWINCH comes before the pty has it. */
+    if (r == 0 && (request == TIOCSWINSZ || request == TIOCGWINSZ) && terminal_is_pty(fd))
         terminal_repeat(request, arg);
     return r;
 }

@@ -17,6 +17,7 @@
 #include "base/fs.h"
 #include "base/proc_stat.h"
 #include "base/say.h"
+#include "base/say_in_time.h"
 #include "launch/finish.h"
 #include "launch/snapshot.h"
 #include "launch/supervisor_internal.h"
@@ -238,6 +239,7 @@ int launch_attend(const struct launch_options *options, pid_t pid)
                             .ledger_fd = -1,
                             .helpers = {.options = options, .relays = {RELAY_INIT, RELAY_INIT}}};
     supervisor_take_over_signals(&s);
+    say_in_time(&stderr, SUPERVISOR_WAIT_MS);
     s.shared = shared_create(&s.shared_fd, &err);
     if (s.shared == NULL) {
         (void)say_line(stderr, "rocmcrash: cannot watch process %d: %s", (int)pid, err.msg);

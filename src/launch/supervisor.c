@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/proc_stat.h"
 #include "base/say.h"
+#include "base/say_in_time.h"
 #include "launch/keys.h"
 
 #define ASIDE_WAIT_MS 1000
@@ -380,6 +381,7 @@ int launch_run(const struct launch_options *options, char *const argv[])
     s = (struct supervisor){.options = options, .target_pidfd = -1, .end_pidfd = -1, .helpers = {.options = options,
                                            .relays = {RELAY_INIT, RELAY_INIT}}};
     supervisor_take_over_signals(&s);
+    say_in_time(&stderr, SUPERVISOR_WAIT_MS);
     inherited_list(&s.inherited);
     if (check_waiting() < 0)
         return run_unobserved(&s, argv, "waitid() is refused here");

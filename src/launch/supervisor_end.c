@@ -105,7 +105,7 @@ static void wait_for_finisher(struct supervisor *s, enum finish_what what)
         supervisor_reap(s);
     }
     if (!s->finisher_ended && what != FINISH_ENDED && !s->options->quiet)
-        (void)dprintf(STDERR_FILENO, "rocmcrash: the bundle is still being made in the background\n");
+        (void)say_line(stderr, "rocmcrash: the bundle is still being made in the background");
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "launch/supervisor.h"
 #include "record/shared.h"
 
+#define SUPERVISOR_WAIT_MS 1000 /* for room to say a line: the program, or its end, waits meanwhile */
 #define TICK_MS 200       /* while a helper has something in hand */
 #define CALM_TICK_MS 1000 /* while none has */
 

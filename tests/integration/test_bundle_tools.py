@@ -469,6 +469,19 @@ class BelowHome(support.Case):
         self.assertEqual(done.returncode, 125)
         self.assertIn("give it after --", done.stderr)
 
+    def test_rerun_that_is_killed(self):
+        """The command ends with it, as a run's does."""
+        code = "import os, signal; open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'is'); signal.pause()"
+        rerun = subprocess.Popen([support.ROCMCRASH, "rerun", "--", support.PYTHON, "-S", "-c", code], env=self.environ,
+                                 cwd=self.outdir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(rerun.wait)
+        self.addCleanup(rerun.kill)
+        path = os.path.join(self.outdir, "is")
+        self.wait_for_file(path)
+        pid = int(support.read(path))
+        rerun.kill()
+        support.wait_for(lambda: not support.is_running(pid), "the command to end")
+
     def test_rerun_of_a_project(self):
         """Names of projects are known where the bundle was made, too."""
         home = self.path("homes", "zaphodbx")

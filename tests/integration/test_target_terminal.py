@@ -211,7 +211,7 @@ class Terminal(support.Case):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
 
     def test_new_size(self):
-        """The target gets SIGWINCH again when its own terminal has the new size."""
+        """The target sees the new size at once, and gets SIGWINCH again when its own terminal has it."""
         code = (WAKES +
                 "signal.signal(28, lambda *_: os.write(1, b'size %d %d\\n' % os.get_terminal_size(2)))\n"  # print() is not reentrant
                 "print('ready', flush=True)\n"
@@ -221,7 +221,7 @@ class Terminal(support.Case):
         os.kill(pid, signal.SIGSTOP)
         wait_for(lambda: support.state(pid) == "T", "us to stop")
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
-        self.read_until(master, b"size ")  # from the terminal, which knows nothing of ours
+        self.read_until(master, b"size 120 50")  # from the terminal, which knows nothing of ours
         os.kill(pid, signal.SIGCONT)
         self.read_until(master, b"size 120 50")
         os.kill(pid, signal.SIGTERM)
