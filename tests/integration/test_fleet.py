@@ -319,7 +319,7 @@ class Fleet(support.Case):
         target = int(support.wait_for(lambda: support.read(self.path("ready")), "the rank"))
         process.send_signal(signal.SIGTERM)
         support.wait_for(lambda: support.state(target) in ("", "Z"), "the end of the rank")
-        self.assertEqual(support.state(process.pid), "T")
+        support.wait_for(lambda: support.state(process.pid) == "T", "us to stop")
         process.kill()
         process.wait(60)
         support.wait_for(self.records, "its record")
