@@ -72,6 +72,7 @@ void keep_bundle_ask(const char *path, int signal_fd)
         return;
     }
     (void)fputs("rocmcrash: preview: keep the bundle? [Y/n] ", stderr);
+    (void)fflush(stderr); /* say_in_time() writes lines */
     char answer = read_answer(fd, signal_fd);
     if (answer == '\0')
         (void)fputs("\n", stderr);
