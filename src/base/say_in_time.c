@@ -18,13 +18,13 @@ struct end {
     bool gave_up; /* what follows is written only if there is room at once */
 };
 
-/* A pipe or a terminal, opened anew: O_NONBLOCK on `fd` itself would hold for all who share it. -1: it cannot be. A file takes all at once,
- * and would be written from its beginning. */
+/* A pipe or a terminal, opened anew: O_NONBLOCK on `fd` itself would hold for all who share it. -1: it cannot be. A file takes
+ * all at once, and would be written from its beginning. */
 static int open_without_waiting(int fd)
 {
     char path[32];
     struct stat st;
-    if (fstat(fd, &st) != 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+    if (fstat(fd, &st) != 0 || !(S_ISFIFO(st.st_mode) || isatty(fd)))
         return -1;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -42,9 +42,10 @@ static size_t write_until_full(const struct end *end, int fd, const char *data, 
     int left_ms = end->gave_up ? 0 : end->wait_ms;
     while (size > 0) {
         struct pollfd p = {.fd = fd, .events = POLLOUT};
-        if (poll(&p, 1, left_ms) == 0)
+        int ready = poll(&p, 1, left_ms);
+        if (ready == 0)
             break;
-        ssize_t n = write_some(fd, data, size);
+        ssize_t n = ready > 0 ? write_some(fd, data, size) : -1;
         if (n > 0) {
             data += n;
             size -= (size_t)n;

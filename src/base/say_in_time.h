@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of a process that others wait for must not hold it up: a terminal may be stopped (Ctrl-S), and the reader of a pipe may stand
- * still. */
+/* The words of a process that others wait for must not hold it up: a terminal may be stopped (Ctrl-S), and the reader of a
+ * pipe may stand still. */
 #ifndef BASE_SAY_IN_TIME_H
 #define BASE_SAY_IN_TIME_H
 
