@@ -140,9 +140,9 @@ static void add_found(const struct redact_rules *rules, const char *text, struct
         redact_spans_add(out, span);
 }
 
-/* Does the label of the finding let its text stay? "MRN" in "MRN: 123" does not, as no log has that word. What is public is so
- * without a label, too, and with one only if that is of a product ("torch/nn/x" below site-packages). */
-static bool is_stayed_by_label(const struct redact_rules *rules, const struct redact_rule *rule, const char *piece,
+/* Does the label drop the finding? A private one is dropped if every log has the label ("id: 123", but not "MRN: 123"). A public
+ * one is dropped if the label is not of a product ("torch/nn/x" below site-packages is). Without a label both stand. */
+static bool is_dropped_by_label(const struct redact_rules *rules, const struct redact_rule *rule, const char *piece,
                                const PCRE2_SIZE *ovector, int pairs)
 {
     for (int i = 1; i < pairs; i++) {
@@ -164,7 +164,7 @@ static void add_match(const struct redact_rules *rules, const struct redact_rule
     bool any_group = false;
     if (rule->unless_count > 0 && redact_is_excused(rule, text, base + ovector[0]))
         return;
-    if (rule->has_label && is_stayed_by_label(rules, rule, text + base, ovector, pairs))
+    if (rule->has_label && is_dropped_by_label(rules, rule, text + base, ovector, pairs))
         return;
     for (int i = 1; i <= (int)rule->groups; i++) {
         struct redact_span span = {.kind = rule->group_kind[i],
